@@ -1,5 +1,5 @@
 import type { Endpoint } from "../../src/contract/account/requestStatus.ts";
-import { type Extra, extraFields, extraTools } from "../../src/contract/extras.ts";
+import { type Extra, extraFields, extraTools, keyOf } from "../../src/contract/extras.ts";
 import { routeKinds, services } from "../../src/gateway/interfaces.ts";
 import { code, table } from "./markdown.ts";
 
@@ -9,7 +9,7 @@ const routesIntroduction = `What a call becomes over a route depends on the kind
 provider has the same interface. Translated: the gateway writes the request in the provider's interface, and the answer in that of the call.
 Refused: the config is not accepted.`;
 
-const extrasIntroduction = `A request for one of these is a 400 unless \`[api] allowed_tools\` names it, or the model has the price. With \`allowed_tools\` clients pay the
+const extrasIntroduction = `A request for one of these is a 400 unless \`[api] allowed_tools\` names it, or the model has the prices. With \`allowed_tools\` clients pay the
 tokens only. Tools of a type that is not listed here are refused too, unless [they cost only tokens](http/requests.md#what-costs-more-than-tokens).`;
 
 /** What the calls of clients become, and what they may not ask for. */
@@ -36,10 +36,11 @@ export function callsPage(): string {
 }
 
 function extrasTable(what: string, extras: readonly Extra[]): string {
-  const rows = extras.map(({ name, bills, price }) => [
+  const rows = extras.map(({ name, bills, soldBy = [] }) => [
     code(name),
     bills,
-    price === undefined ? "none" : code(price),
+    soldBy.map((names) => names.map((one) => code(keyOf(one))).join(" and ")).join(", or ") ||
+      "none",
   ]);
   return table([what, "the provider bills", "price of a model"], rows);
 }

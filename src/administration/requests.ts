@@ -5,8 +5,10 @@ import {
   lastCsvFields,
   figures,
   firstCsvFields,
+  isExtra,
   type Figure,
 } from "../contract/figures.ts";
+import { rareZeros } from "../contract/figureParts.ts";
 import {
   RequestDetailDocument,
   requestDetailDocument,
@@ -110,7 +112,11 @@ const list = command({
     const rows = await rowsOf(store, filter, limit);
     return { document: rows.map(requestDocument), rows };
   },
-  csv: ({ document }) => csvOf(LIST_COLUMNS, document),
+  csv: ({ document }) =>
+    csvOf(
+      LIST_COLUMNS,
+      document.map((one) => ({ ...rareZeros, ...one })),
+    ),
   text({ rows }, { toPaste }, { account, status, key, model, since, until }) {
     if (rows.length > 0) return listText(rows);
     return [account, status, key, model, since, until].every((one) => one === undefined)
@@ -194,8 +200,8 @@ function requestText(row: ReceiptRow): string {
     ["provider", row.provider ?? "-"],
     ["status", row.status],
     ...figures
-      .filter(({ name, isExtra }: Figure) => !isExtra || row[name] > 0)
-      .map((figure) => [figure.label, countText(figure, row)] as const),
+      .filter((figure: Figure) => !isExtra(figure) || row[figure.name] > 0)
+      .map((figure: Figure) => [labelOf(figure), countText(figure, row)] as const),
     ["cost, RUB", `${formatRoubles(row.charge)}${row.estimated ? " (estimated)" : ""}`],
     ["refunded, RUB", formatRoubles(row.refunded)],
     ["write-off, RUB", formatRoubles(row.writeOff)],
@@ -215,6 +221,10 @@ function pricingText(note: PricingNote): string {
     ...(from_prompt_tokens === undefined ? [] : [`prompts from ${from_prompt_tokens} tokens`]),
     ...(usd_rate === undefined ? [] : [`${usd_rate} RUB for a dollar`]),
   ].join(", ");
+}
+
+function labelOf({ label, words: [inEnglish] }: Figure): string {
+  return label ?? inEnglish.toLowerCase();
 }
 
 function countText({ name, price, unit }: Figure, row: ReceiptRow): string {

@@ -1,7 +1,8 @@
 import { Type } from "@sinclair/typebox";
 import { UsageDocument, usageDocument } from "../contract/operator/usage.ts";
 import { addUsage as sumOf, noUsage, type Usage } from "../contract/usage.ts";
-import { csv } from "../lib/csv.ts";
+import { rareZeros } from "../contract/figureParts.ts";
+import { csvOf } from "../lib/csv.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { table } from "../lib/terminal.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../store/store.ts";
@@ -37,8 +38,9 @@ const report = command({
 });
 
 function csvText(by: UsageGrouping, rows: readonly UsageRow[]): string {
-  const head = Object.keys(usageDocument(by, total([])));
-  return csv([head, ...rows.map((row) => Object.values(usageDocument(by, row)))]);
+  const head = Object.keys({ ...usageDocument(by, total([])), ...rareZeros });
+  const documents = rows.map((row) => ({ ...rareZeros, ...usageDocument(by, row) }));
+  return csvOf(head, documents as unknown as readonly Record<string, string | number>[]);
 }
 
 function usageText(by: UsageGrouping, rows: readonly UsageRow[]): string {

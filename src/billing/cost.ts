@@ -1,21 +1,23 @@
 import {
   billedCount,
   figures,
-  ofEachOther,
   otherFigures,
+  type Figure,
   type OtherCounts,
   type FigureName,
-  type OtherFigure,
   type Price,
   type Usage,
 } from "../contract/figures.ts";
+import { families, rootOf } from "../contract/figureParts.ts";
 import { greaterOf } from "../lib/money.ts";
 
 /** The exact cost in nano-roubles. Nothing is rounded. */
 export function costOf(usage: Usage, price: Price): bigint {
   let cost = 0n;
-  for (const figure of figures)
-    cost += BigInt(billedCount(usage, figure.name)) * price[figure.price.name];
+  for (const { name, price: priced } of figures) {
+    if (usage[name] === 0) continue;
+    cost += BigInt(billedCount(usage, name)) * price[priced.name];
+  }
   return cost;
 }
 
@@ -27,7 +29,7 @@ const CACHE_FIGURES: ReadonlySet<string> = new Set([
 
 /**
  * What the provider's prompt cache saves of the cost, in nano-roubles: what its tokens cost less than plain input. Negative
- * where writes cost more than reads save.
+ * where writes cost more than reads save. Cached audio, whose price is its own, does not count.
  */
 export function cacheSaving(usage: Usage, price: Price): bigint {
   let saved = 0n;
@@ -54,28 +56,37 @@ export interface PromptExtent {
   messageCount: number;
   /** The prompt has parts whose bytes do not limit their tokens: images, files, stored context. */
   unbounded: boolean;
-  /** The provider may keep parts of the prompt in its cache for an hour. */
-  longCacheWrites: boolean;
-  /** The most that the provider may bill one by one. At most 1,000,000 of each, so that a hold fits into 64 bits. */
+  /** The figures that it asks for, of those that only a request which asks for them can have. */
+  asked: readonly FigureName[];
+  /**
+   * The most that the provider may bill of its tools. At most 1,000,000 of all that it bills one by one, and 100,000,000
+   * tokens of each kind, so that a hold fits into 64 bits.
+   */
   most: OtherCounts;
 }
 
 /** A prompt that asks for nothing besides an answer. */
-export const noExtras = { longCacheWrites: false, most: {} } as const;
+export const noExtras = { asked: [], most: {} } as const;
 
 /** A prompt whose upper bound in tokens is known. */
 export interface BoundedPrompt {
   tokensMax: number;
 }
 
-/**
- * The most that a hold pays for: tokens of the prompt, the part of them that may be written for an hour, tokens of all
- * choices together, and what is billed one by one.
- */
-export type TokenLimits = Pick<
-  Usage,
-  "promptTokens" | "cacheWrite1hTokens" | "completionTokens" | OtherFigure["name"]
->;
+/** The most that a hold pays for: tokens of the prompt and of all choices together, and what the tools of the provider use. */
+export interface TokenLimits {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly asked: readonly FigureName[];
+  readonly most: OtherCounts;
+}
+
+/** The most of one figure. A part has the limit of its whole. */
+export function limitOf(limits: TokenLimits, { name, isApart, isAsked }: Figure): number {
+  if (isAsked && !limits.asked.includes(name)) return 0;
+  if (isApart) return limits.most[name as keyof OtherCounts] ?? 0;
+  return rootOf(name) === "promptTokens" ? limits.promptTokens : limits.completionTokens;
+}
 
 /** Tokens that a provider's chat template may add for each message and for the request. */
 const TOKENS_PER_MESSAGE = 16;
@@ -148,22 +159,14 @@ export interface AmountRange {
 /** What a request can use besides the answer. */
 type PromptLimits = Omit<TokenLimits, "completionTokens">;
 
-const noOthers = ofEachOther(() => 0);
-
 /** The most that a prompt can use. */
 export function promptLimits(
   prompt: PromptExtent | BoundedPrompt,
   context: PromptContext,
 ): PromptLimits {
-  if ("tokensMax" in prompt)
-    return { promptTokens: prompt.tokensMax, cacheWrite1hTokens: 0, ...noOthers };
-  const promptTokens = promptTokensMax(prompt, context);
-  return {
-    promptTokens,
-    cacheWrite1hTokens: prompt.longCacheWrites ? promptTokens : 0,
-    ...noOthers,
-    ...prompt.most,
-  };
+  if ("tokensMax" in prompt) return { promptTokens: prompt.tokensMax, ...noExtras };
+  const { asked, most } = prompt;
+  return { promptTokens: promptTokensMax(prompt, context), asked, most };
 }
 
 /** The range of a request. One step is one more token of each choice. */
@@ -173,11 +176,13 @@ export function amountRangeOf(
   choiceCount: number,
   price: Price,
 ): AmountRange {
-  const highest = highestInputPrice(price, limits.cacheWrite1hTokens > 0);
-  let prompt = BigInt(limits.promptTokens) * highest;
-  for (const figure of otherFigures)
-    prompt += BigInt(limits[figure.name]) * price[figure.price.name];
-  const step = BigInt(choiceCount) * price.output;
+  let prompt = 0n;
+  let step = 0n;
+  for (const { figure, members } of families) {
+    const highest = highestPrice(members, limits.asked, price);
+    if (figure.name === "completionTokens") step = BigInt(choiceCount) * highest;
+    else prompt += BigInt(limitOf({ ...limits, completionTokens: 0 }, figure)) * highest;
+  }
   return {
     most: prompt + BigInt(bound.most) * step,
     least: prompt + BigInt(bound.least) * step,
@@ -196,8 +201,21 @@ export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBou
   return bound.least + Number((amount - range.least) / range.step);
 }
 
-function highestInputPrice(price: Price, longCacheWrites: boolean): bigint {
-  const { input, cachedInput, cacheWrite, cacheWrite1h } = price;
-  const others = [cachedInput, cacheWrite, ...(longCacheWrites ? [cacheWrite1h] : [])];
-  return others.reduce(greaterOf, input);
+/** Whether any of these counts has a price. */
+export function costsAny(most: OtherCounts, price: Price): boolean {
+  return otherFigures.some(
+    (figure) => (most[figure.name] ?? 0) > 0 && price[figure.price.name] > 0n,
+  );
+}
+
+/** The highest price that one of a figure may have. */
+function highestPrice(
+  members: readonly Figure[],
+  asked: readonly FigureName[],
+  price: Price,
+): bigint {
+  let highest = 0n;
+  for (const { name, isAsked, price: priced } of members)
+    if (!isAsked || asked.includes(name)) highest = greaterOf(highest, price[priced.name]);
+  return highest;
 }

@@ -1,6 +1,7 @@
 import { ofEachFigure } from "../contract/figures.ts";
-import { capCachedTokens, noUsage, type Usage } from "../contract/usage.ts";
-import type { TokenLimits } from "./cost.ts";
+import { capParts } from "../contract/figureParts.ts";
+import { noUsage, type Usage } from "../contract/usage.ts";
+import { limitOf, type TokenLimits } from "./cost.ts";
 
 const BYTES_PER_TOKEN = 4;
 const TOKENS_PER_OTHER_PART = 1000;
@@ -58,8 +59,7 @@ export function estimateUsage(
 
 /** Cuts a usage to the token limits of its hold. At any prices it then costs no more than the hold. */
 export function withinTokenLimits(usage: Usage, tokenLimits: TokenLimits): Usage {
-  const most: Partial<Usage> = tokenLimits;
-  return capCachedTokens(
-    ofEachFigure(({ name }) => Math.min(usage[name], most[name] ?? usage[name])),
+  return capParts(
+    ofEachFigure((figure) => Math.min(usage[figure.name], limitOf(tokenLimits, figure))),
   );
 }

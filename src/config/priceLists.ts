@@ -1,6 +1,8 @@
 import {
   byPrice,
+  costKeyOf,
   higherPrice,
+  isExtra,
   ofEachPrice,
   type ExtraName,
   type Figure,
@@ -207,11 +209,12 @@ class ListReader {
     return given;
   }
 
-  #amountOf(amount: GivenAmount, { price, costKey, unit }: Figure, at: string): bigint {
+  #amountOf(amount: GivenAmount, figure: Figure, at: string): bigint {
+    const { unit } = figure;
     if ("rub" in amount) return amount.rub * unit.nanoOfOne;
     this.hasDollars = true;
     const { rate, factor } = this.#terms;
-    const key = `${at}.${dollarKey(this.#kind === "price" ? price.key : costKey)}`;
+    const key = `${at}.${dollarKey(this.#kind === "price" ? figure.price.key : costKeyOf(figure))}`;
     if (rate === undefined) {
       this.#inspection.problem(
         key,
@@ -335,8 +338,10 @@ export function checkPrices(
       );
   }
   const price = completePrice(given.base);
-  const counts = ({ price: { name }, fallback, isExtra }: Figure) =>
-    !isExtra || fallback !== undefined || given.base[name] !== undefined;
+  const counts = (figure: Figure) =>
+    !isExtra(figure) ||
+    (figure.fallback !== undefined && !figure.isRare) ||
+    given.base[figure.price.name] !== undefined;
   if (free && sold.filter(counts).every(({ price: { name } }) => price[name] > 0n))
     inspection.problem(`${at}.free`, "is true, but no price is 0: remove it, or set a price to 0");
 }
@@ -347,16 +352,23 @@ export function allGiven({ base, tiers, services }: GivenList): readonly Given[]
   return lists.flatMap((one) => [one.base].concat(one.tiers.map(({ given }) => given)));
 }
 
-/** Whether the operator set the price, or the model costs nothing. */
+/**
+ * Whether the model sells each of them: the operator set the price, or that of the figure whose price it has otherwise, or the
+ * model costs nothing.
+ */
 export function soldExtras(
   free: boolean,
   given: Given,
   price: Price,
 ): Readonly<Record<ExtraName, boolean>> {
   const isFree = free && Object.values(price).every((amount) => amount === 0n);
-  const sold = byPrice
-    .filter(({ isExtra }) => isExtra)
-    .map(({ name, price }) => [name, isFree || given[price.name] !== undefined] as const);
+  const isSold = ({ price: { name }, fallback, needsPrice }: Figure): boolean => {
+    if (isFree || given[name] !== undefined) return true;
+    if (!needsPrice) return false;
+    const other = byPrice.find((figure) => figure.price.name === fallback);
+    return other?.needsPrice === true && isSold(other);
+  };
+  const sold = byPrice.filter(isExtra).map((figure) => [figure.name, isSold(figure)] as const);
   return Object.fromEntries<boolean>(sold) as Record<ExtraName, boolean>;
 }
 
@@ -371,11 +383,11 @@ export function checkCosts(
   const first = known.find(({ price: { name } }) => given.base[name] !== undefined);
   const isTiered = given.tiers.length > 0 || Object.keys(given.services).length > 0;
   if (first === undefined && !isTiered) return false;
-  for (const { price, costKey } of known.filter(isRequired))
-    if (given.base[price.name] === undefined)
+  for (const figure of known.filter(isRequired))
+    if (given.base[figure.price.name] === undefined)
       inspection.problem(
-        `${at}.${costKey}`,
-        `is required with ${first?.costKey ?? "the costs of tiers"}`,
+        `${at}.${costKeyOf(figure)}`,
+        `is required with ${first ? costKeyOf(first) : "the costs of tiers"}`,
       );
   return true;
 }
@@ -384,8 +396,8 @@ function isOf(modelKind: string, { ofEmbeddings }: Figure): boolean {
   return modelKind !== "embedding" || ofEmbeddings === true;
 }
 
-function isRequired({ fallback, isExtra }: Figure): boolean {
-  return fallback === undefined && !isExtra;
+function isRequired(figure: Figure): boolean {
+  return figure.fallback === undefined && !isExtra(figure);
 }
 
 /** Warns of each price below the cost of a route. It is probably in a wrong unit. */

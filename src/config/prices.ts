@@ -1,4 +1,4 @@
-import { ofEachPrice, type Figure, type PriceName } from "../contract/figures.ts";
+import { costKeyOf, ofEachPrice, type Figure, type PriceName } from "../contract/figures.ts";
 import { parseDecimal, type Decimal } from "../lib/decimal.ts";
 import { joinKey } from "./inspection.ts";
 import { entry, type Option, type Spec } from "./option.ts";
@@ -7,8 +7,9 @@ import { entry, type Option, type Spec } from "./option.ts";
 export const BILLION = 1_000_000_000;
 
 /**
- * The highest token limit of a model. At the highest prices, a hold of this many prompt tokens, eight such choices and a
- * million web searches is 1.9e18 nano-roubles, which fits into a signed 64-bit integer.
+ * The highest token limit of a model. At the highest prices, a hold of this many prompt tokens, eight such choices, as many
+ * tokens of each of three kinds for tools, and a million of what is billed one by one is 2.2e18 nano-roubles, which fits into
+ * a signed 64-bit integer.
  */
 export const MODEL_TOKENS_MAX = 100_000_000;
 
@@ -55,12 +56,121 @@ const specs: Readonly<Record<PriceName, { readonly price: Spec; readonly cost: S
     price: { example: "200000", doc: "Required: 200 roubles per 1,000,000 completion tokens." },
     cost: { example: "96000", doc: "The same for completion tokens." },
   },
+  audioInput: {
+    price: {
+      example: "100000",
+      doc: "Audio tokens of a prompt. Without this price a prompt with audio or video is refused.",
+    },
+    cost: {
+      example: "0",
+      doc: "The same for audio tokens of a prompt. Default: what input costs.",
+    },
+  },
+  cachedAudioInput: {
+    price: {
+      example: "10000",
+      doc: "Audio tokens read from the provider's cache. Default: the price of audio.",
+    },
+    cost: { example: "0", doc: "The same for cached audio. Default: what audio costs." },
+  },
+  imageInput: {
+    price: {
+      example: "25000",
+      doc: "Image tokens of a prompt that no cache has. Default: the input price.",
+    },
+    cost: {
+      example: "0",
+      doc: "The same for image tokens of a prompt. Default: what input costs.",
+    },
+  },
+  audioOutput: {
+    price: {
+      example: "2000000",
+      doc: "Audio tokens of an answer. Without this price a request for audio is refused.",
+    },
+    cost: { example: "0", doc: "The same for audio of an answer. Default: what output costs." },
+  },
+  imageOutput: {
+    price: {
+      example: "3000000",
+      doc: "Image tokens of an answer, such as those of Gemini's image models. Without this price a request for images is refused, and images that a model makes unasked cost the output price.",
+    },
+    cost: { example: "0", doc: "The same for images of an answer. Default: what output costs." },
+  },
+  imageToolText: {
+    price: {
+      example: "500000",
+      doc: "Text tokens that the tool `image_generation` reads. The tool is refused without this price and the next two. A client may choose the image model of the tool, so the three prices must cover the most expensive one.",
+    },
+    cost: { example: "0", doc: "The same for text that the image tool reads. Default: 0." },
+  },
+  imageToolInput: {
+    price: { example: "1000000", doc: "Image tokens that the tool `image_generation` reads." },
+    cost: { example: "0", doc: "The same for images that the image tool reads. Default: 0." },
+  },
+  imageToolOutput: {
+    price: { example: "4000000", doc: "Tokens that the tool `image_generation` generates." },
+    cost: { example: "0", doc: "The same for images that the image tool makes. Default: 0." },
+  },
   webSearch: {
     price: {
       example: "900000",
-      doc: "1,000 web searches that the provider runs and bills one by one: 900 roubles. Without this price /v1/messages refuses them, and over the responses interface of a provider they are not charged.",
+      doc: "1,000 web searches that the provider runs and bills one by one: 900 roubles. Without this price /v1/messages refuses them, and over the responses interface of a provider they are not charged. Searches of Google are refused without it.",
     },
     cost: { example: "0", doc: "The same for 1,000 web searches. Default: 0." },
+  },
+  webSearchPreview: {
+    price: {
+      example: "2300000",
+      doc: "1,000 searches of OpenAI's older tool `web_search_preview`. Default: the price of a web search.",
+    },
+    cost: { example: "0", doc: "The same for 1,000 of them. Default: what a web search costs." },
+  },
+  mapSearch: {
+    price: {
+      example: "1300000",
+      doc: "1,000 answers for which Google searched its maps. Without this price the tool `google_maps` is refused.",
+    },
+    cost: { example: "0", doc: "The same for 1,000 of them. Default: 0." },
+  },
+  xPost: {
+    price: {
+      example: "500000",
+      doc: "1,000 posts that xAI's tool `x_search` fetches. The tool is refused without this price and the next one.",
+    },
+    cost: { example: "0", doc: "The same for 1,000 posts. Default: 0." },
+  },
+  xProfile: {
+    price: { example: "1000000", doc: "1,000 profiles that xAI's tool `x_search` fetches." },
+    cost: { example: "0", doc: "The same for 1,000 profiles. Default: 0." },
+  },
+  fileSearch: {
+    price: {
+      example: "250000",
+      doc: "1,000 searches in files that the provider stores. Without this price the tool `file_search` is refused.",
+    },
+    cost: { example: "0", doc: "The same for 1,000 of them. Default: 0." },
+  },
+  attachmentSearch: {
+    price: {
+      example: "1000000",
+      doc: "1,000 searches of xAI in the files of a request. Default: the price of a file search.",
+    },
+    cost: { example: "0", doc: "The same for 1,000 of them. Default: what a file search costs." },
+  },
+  codeSession: {
+    price: {
+      example: "3000000",
+      doc: "1,000 sessions of code: a container of 1 GB at OpenAI, a call at xAI, a run at Anthropic. Without this price the tools `code_interpreter`, `code_execution` and `shell` are refused.",
+    },
+    cost: { example: "0", doc: "The same for 1,000 sessions. Default: 0." },
+  },
+  image: {
+    price: {
+      example: "5000000",
+      doc: "1,000 images that the provider bills one by one, as xAI does. It sells the tool `image_generation` too.",
+    },
+    cost: { example: "0", doc: "The same for 1,000 images. Default: 0." },
   },
 };
 
@@ -75,7 +185,7 @@ export const priceOptions = ofEachPrice((figure) => {
 
 /** What a provider charges the operator: each has the name of the price that must cover it. */
 export const costOptions = ofEachPrice((figure) =>
-  option(figure, figure.costKey, specs[figure.price.name].cost),
+  option(figure, costKeyOf(figure), specs[figure.price.name].cost),
 );
 
 /** "thousandths of a rouble per 1,000,000 tokens", with an example. */

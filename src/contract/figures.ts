@@ -23,14 +23,16 @@ const TOKENS = {
   implausible: 1_000_000_000,
 } as const satisfies Unit;
 
-const SEARCHES = {
-  things: "searches",
-  per: "1,000",
-  nanoOfOne: 1000n,
-  example: "900 roubles are 900000",
-  words: ["per 1,000", "за 1000"],
-  implausible: 1_000_000,
-} as const satisfies Unit;
+/** What is billed one by one. */
+const perThousand = <Things extends string>(things: Things) =>
+  ({
+    things,
+    per: "1,000",
+    nanoOfOne: 1000n,
+    example: "900 roubles are 900000",
+    words: ["per 1,000", "за 1000"],
+    implausible: 100_000,
+  }) as const satisfies Unit;
 
 /** A count of a request that has a price. */
 interface AnyFigure {
@@ -38,35 +40,35 @@ interface AnyFigure {
   /** The name in documents, reports and the database. */
   readonly field: string;
   readonly unit: Unit;
-  /** `name`: in `Price`. `key`: in the config and in documents. `of` completes "per 1,000,000". */
-  readonly price: { readonly name: string; readonly key: string; readonly of: string };
+  /** `name`: in `Price`. `key`: in the config and in documents. */
+  readonly price: { readonly name: string; readonly key: string };
   /**
    * Where the row of a request has the price. The count has a column too, of the name `field`. Without it both are in a row
    * of `request_figures`, which a request has only where there is any.
    */
   readonly priceColumn?: string;
-  /** The key of what the provider charges the operator. */
-  readonly costKey: string;
   /** The figure that counts this one too. Its own price is for the rest. */
   readonly within?: string;
   /** The name of the price that is its price if it has none. */
   readonly fallback?: string;
-  /**
-   * It is sold only with a price of its own. Receipts show it only where there is any, and it is among the last columns of
-   * CSV.
-   */
+  /** Receipts show it only where there is any, and it is among the last columns of CSV. */
   readonly isExtra?: true;
+  /** So does a figure with this, and documents have it only where there is any. */
+  readonly isRare?: true;
+  /** It is sold only with a price of its own. */
+  readonly needsPrice?: true;
+  /** A part that only a request which asks for it can have. */
+  readonly isAsked?: true;
+  /** It is beside the tokens of prompt and answer: what the provider's tools use. */
+  readonly isApart?: true;
   /** An embedding model has it too. */
   readonly ofEmbeddings?: true;
-  /** What documents say of the count: of several requests, and of one answer that shows it where there is any. */
-  readonly doc: string;
-  readonly answerDoc?: string;
-  /** What the command line calls it. */
-  readonly label: string;
+  /** What the command line calls it, if not as a receipt does. */
+  readonly label?: string;
   /** What a receipt calls it, in each language. */
   readonly words: readonly [en: string, ru: string];
-  /** The kind of `tollgate_tokens_total`, or a metric of its own. */
-  readonly metric: string | { readonly name: string; readonly help: string };
+  /** The kind of `tollgate_tokens_total`, if it is not in the name. What is billed one by one has a metric of its own. */
+  readonly metric?: string;
 }
 
 /** Every figure of a request, in the order of documents. */
@@ -76,10 +78,8 @@ export const figures = [
     field: "prompt_tokens",
     unit: TOKENS,
     priceColumn: "price_input",
-    price: { name: "input", key: "rub_input_per_1m", of: "input tokens" },
-    costKey: "rub_cost_input_per_1m",
+    price: { name: "input", key: "rub_input_per_1m" },
     ofEmbeddings: true,
-    doc: "Tokens of the prompts, including cached tokens.",
     label: "input",
     words: ["Prompt, not cached", "Промпт мимо кэша"],
     metric: "input",
@@ -90,10 +90,8 @@ export const figures = [
     unit: TOKENS,
     within: "promptTokens",
     priceColumn: "price_cached_input",
-    price: { name: "cachedInput", key: "rub_cached_input_per_1m", of: "cached input tokens" },
-    costKey: "rub_cost_cached_input_per_1m",
+    price: { name: "cachedInput", key: "rub_cached_input_per_1m" },
     fallback: "input",
-    doc: "Tokens read from the providers' caches.",
     label: "cached input",
     words: ["Prompt from the cache", "Промпт из кэша"],
     metric: "cached_input",
@@ -104,13 +102,10 @@ export const figures = [
     unit: TOKENS,
     within: "promptTokens",
     priceColumn: "price_cache_write",
-    price: { name: "cacheWrite", key: "rub_cache_write_per_1m", of: "cache-write tokens" },
-    costKey: "rub_cost_cache_write_per_1m",
+    price: { name: "cacheWrite", key: "rub_cache_write_per_1m" },
     fallback: "input",
-    doc: "Tokens written to the providers' caches.",
     label: "cache write",
     words: ["Written to the cache", "Запись в кэш"],
-    metric: "cache_write",
   },
   {
     name: "cacheWrite1hTokens",
@@ -121,48 +116,228 @@ export const figures = [
     price: {
       name: "cacheWrite1h",
       key: "rub_cache_write_1h_per_1m",
-      of: "one-hour cache-write tokens",
     },
-    costKey: "rub_cost_cache_write_1h_per_1m",
     fallback: "cacheWrite",
     isExtra: true,
-    doc: "The part of the cache-write tokens that is kept for an hour.",
-    answerDoc: "The part of the cache-write tokens that is kept for an hour.",
+    needsPrice: true,
+    isAsked: true,
     label: "cache write, 1 h",
     words: ["Written to the cache for an hour", "Запись в кэш на час"],
-    metric: "cache_write_1h",
   },
   {
     name: "completionTokens",
     field: "completion_tokens",
     unit: TOKENS,
     priceColumn: "price_output",
-    price: { name: "output", key: "rub_output_per_1m", of: "output tokens" },
-    costKey: "rub_cost_output_per_1m",
-    doc: "Tokens of the answers, including reasoning.",
+    price: { name: "output", key: "rub_output_per_1m" },
     label: "output",
     words: ["Answer", "Ответ"],
     metric: "output",
   },
   {
+    name: "audioInputTokens",
+    field: "audio_input_tokens",
+    unit: TOKENS,
+    within: "promptTokens",
+    price: { name: "audioInput", key: "rub_audio_input_per_1m" },
+    fallback: "input",
+    isRare: true,
+    needsPrice: true,
+    isAsked: true,
+    words: ["Audio of the prompt", "Аудио в промпте"],
+  },
+  {
+    name: "cachedAudioTokens",
+    field: "cached_audio_input_tokens",
+    unit: TOKENS,
+    within: "cachedTokens",
+    price: {
+      name: "cachedAudioInput",
+      key: "rub_cached_audio_input_per_1m",
+    },
+    fallback: "audioInput",
+    isRare: true,
+    needsPrice: true,
+    isAsked: true,
+    words: ["Audio from the cache", "Аудио из кэша"],
+  },
+  {
+    name: "imageInputTokens",
+    field: "image_input_tokens",
+    unit: TOKENS,
+    within: "promptTokens",
+    price: { name: "imageInput", key: "rub_image_input_per_1m" },
+    fallback: "input",
+    isRare: true,
+    words: ["Images of the prompt", "Картинки в промпте"],
+  },
+  {
+    name: "audioOutputTokens",
+    field: "audio_output_tokens",
+    unit: TOKENS,
+    within: "completionTokens",
+    price: { name: "audioOutput", key: "rub_audio_output_per_1m" },
+    fallback: "output",
+    isRare: true,
+    needsPrice: true,
+    isAsked: true,
+    words: ["Audio of the answer", "Аудио в ответе"],
+  },
+  {
+    name: "imageOutputTokens",
+    field: "image_output_tokens",
+    unit: TOKENS,
+    within: "completionTokens",
+    price: { name: "imageOutput", key: "rub_image_output_per_1m" },
+    fallback: "output",
+    isRare: true,
+    needsPrice: true,
+    words: ["Images of the answer", "Картинки в ответе"],
+  },
+  {
+    name: "imageToolTextTokens",
+    field: "image_tool_text_tokens",
+    unit: TOKENS,
+    price: {
+      name: "imageToolText",
+      key: "rub_image_tool_text_per_1m",
+    },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Image tool, text", "Генератор картинок, текст"],
+  },
+  {
+    name: "imageToolInputTokens",
+    field: "image_tool_input_tokens",
+    unit: TOKENS,
+    price: {
+      name: "imageToolInput",
+      key: "rub_image_tool_input_per_1m",
+    },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Image tool, images", "Генератор картинок, картинки"],
+  },
+  {
+    name: "imageToolOutputTokens",
+    field: "image_tool_output_tokens",
+    unit: TOKENS,
+    price: {
+      name: "imageToolOutput",
+      key: "rub_image_tool_output_per_1m",
+    },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Image tool, answer", "Генератор картинок, ответ"],
+  },
+  {
     name: "webSearches",
     field: "web_searches",
-    unit: SEARCHES,
-    price: { name: "webSearch", key: "rub_web_search_per_1k", of: "web searches" },
-    costKey: "rub_cost_web_search_per_1k",
+    unit: perThousand("searches"),
+    price: { name: "webSearch", key: "rub_web_search_per_1k" },
     isExtra: true,
-    doc: "Web searches that providers ran.",
-    answerDoc: "Web searches that the provider ran.",
+    isApart: true,
+    needsPrice: true,
     label: "web searches",
     words: ["Web searches", "Поиск в интернете"],
-    metric: {
-      name: "tollgate_web_searches_total",
-      help: "Billed web searches that providers ran.",
+  },
+  {
+    name: "webSearchPreviews",
+    field: "web_search_previews",
+    unit: perThousand("searches"),
+    price: {
+      name: "webSearchPreview",
+      key: "rub_web_search_preview_per_1k",
     },
+    fallback: "webSearch",
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Web searches (preview)", "Поиск в интернете (preview)"],
+  },
+  {
+    name: "mapSearches",
+    field: "map_searches",
+    unit: perThousand("searches"),
+    price: { name: "mapSearch", key: "rub_map_search_per_1k" },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Google Maps", "Google Maps"],
+  },
+  {
+    name: "xPosts",
+    field: "x_posts",
+    unit: perThousand("posts"),
+    price: { name: "xPost", key: "rub_x_post_per_1k" },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Posts of X", "Посты X"],
+  },
+  {
+    name: "xProfiles",
+    field: "x_profiles",
+    unit: perThousand("profiles"),
+    price: { name: "xProfile", key: "rub_x_profile_per_1k" },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Profiles of X", "Профили X"],
+  },
+  {
+    name: "fileSearches",
+    field: "file_searches",
+    unit: perThousand("searches"),
+    price: { name: "fileSearch", key: "rub_file_search_per_1k" },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["File searches", "Поиск по файлам"],
+  },
+  {
+    name: "attachmentSearches",
+    field: "attachment_searches",
+    unit: perThousand("searches"),
+    price: {
+      name: "attachmentSearch",
+      key: "rub_attachment_search_per_1k",
+    },
+    fallback: "fileSearch",
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Attachment searches", "Поиск по вложениям"],
+  },
+  {
+    name: "codeSessions",
+    field: "code_sessions",
+    unit: perThousand("sessions"),
+    price: {
+      name: "codeSession",
+      key: "rub_code_session_per_1k",
+    },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Code sessions", "Запуски кода"],
+  },
+  {
+    name: "images",
+    field: "images",
+    unit: perThousand("images"),
+    price: { name: "image", key: "rub_image_per_1k" },
+    isApart: true,
+    isRare: true,
+    needsPrice: true,
+    words: ["Images", "Картинки"],
   },
 ] as const satisfies readonly AnyFigure[];
 
-type Entry = (typeof figures)[number];
+export type Entry = (typeof figures)[number];
 /** An entry of the list. Without its own literals, so that what is said of all entries is a text. */
 export interface Figure extends AnyFigure {
   readonly name: FigureName;
@@ -189,13 +364,17 @@ export type Price = Readonly<Record<PriceName, bigint>>;
 
 const all: readonly Figure[] = figures;
 
-/** Figures that are no tokens: what a provider bills one by one. */
-export type OtherFigure = Exclude<Entry, { readonly unit: typeof TOKENS }>;
+/** Figures beside the tokens of prompt and answer: what a provider bills of its tools. */
+export type OtherFigure = Extract<Entry, { readonly isApart: true }>;
 /** What an answer has of them, or the most that a request asks for. What is left out is 0. */
 export type OtherCounts = { readonly [Name in OtherFigure["name"]]?: number };
-export const otherFigures = figures.filter(
-  (figure): figure is OtherFigure => figure.unit !== TOKENS,
-);
+export const otherFigures = figures.filter((figure): figure is OtherFigure => "isApart" in figure);
+
+/** Figures that are billed one by one. */
+export type CounterFigure = Exclude<Entry, { readonly unit: typeof TOKENS }>;
+export function isCounter(figure: Entry): figure is CounterFigure {
+  return figure.unit !== TOKENS;
+}
 
 /** The sum of each. */
 export function addCounts(one: OtherCounts, other: OtherCounts = {}): OtherCounts {
@@ -207,7 +386,7 @@ export function largerCounts(one: OtherCounts, other: OtherCounts = {}): OtherCo
   return ofEachOther(({ name }) => Math.max(one[name] ?? 0, other[name] ?? 0));
 }
 
-/** A value for each figure that is no token. */
+/** A value for each of them. */
 export function ofEachOther<Value>(
   valueOf: (figure: OtherFigure) => Value,
 ): Record<OtherFigure["name"], Value> {
@@ -224,7 +403,7 @@ export const rowFigures = figures.filter(
   (figure): figure is RowFigure => !("priceColumn" in figure),
 );
 
-/** A value for each of them. */
+/** A value for each of these. */
 export function ofEachRowFigure<Value>(
   valueOf: (figure: RowFigure) => Value,
 ): Record<RowFigure["name"], Value> {
@@ -232,11 +411,15 @@ export function ofEachRowFigure<Value>(
   return Object.fromEntries(values) as Record<RowFigure["name"], Value>;
 }
 
-/** Figures that are sold only with a price of their own. */
-export type ExtraName = Extract<Entry, { readonly isExtra: true }>["name"];
+/** Figures that a model may sell or not. */
+export type ExtraName = Extract<Entry, { readonly isExtra: true }>["name"] | RareEntry["name"];
 /** The columns of CSV that are among the last, and those that are not. */
-export const lastCsvFields = all.filter(({ isExtra }) => isExtra).map(({ field }) => field);
-export const firstCsvFields = all.filter(({ isExtra }) => !isExtra).map(({ field }) => field);
+export const lastCsvFields = all.filter(isExtra).map(({ field }) => field);
+export const firstCsvFields = all.filter((figure) => !isExtra(figure)).map(({ field }) => field);
+
+export function isExtra(figure: Pick<Figure, "isExtra" | "isRare">): boolean {
+  return figure.isExtra === true || figure.isRare === true;
+}
 
 /** In the order of prices in the config and in documents: what is in no other figure, then parts of tokens, then the rest. */
 export const byPrice = all.toSorted((one, other) => priceRank(one) - priceRank(other));
@@ -266,23 +449,44 @@ export function billedCount(usage: Usage, name: FigureName): number {
   return parts[name].reduce((rest, part) => rest - usage[part.name], usage[name]);
 }
 
+export type RareEntry = Extract<Entry, { readonly isRare: true }>;
+/** Common fields are in every document, rare ones where there is any. */
+export type CountsIn<Value> = Record<Exclude<Entry, RareEntry>["field"], Value> &
+  Partial<Record<RareEntry["field"], Value>>;
+/** A price of a rare figure is where its count is. */
+export type PricesIn<Value> = Record<Exclude<Entry, RareEntry>["price"]["key"], Value> &
+  Partial<Record<RareEntry["price"]["key"], Value>>;
+
+/** The key of what the provider charges the operator. */
+export function costKeyOf({ price: { key } }: Figure): string {
+  return key.replace("rub_", "rub_cost_");
+}
+
 /** The counts under their names in documents. */
-export function countsOf(usage: Usage): Record<Entry["field"], number> {
-  return Object.fromEntries(all.map(({ name, field }) => [field, usage[name]])) as Record<
-    Entry["field"],
-    number
-  >;
+export function countsOf(usage: Usage): CountsIn<number> {
+  const shown = all.filter(({ name, isRare }) => !isRare || usage[name] > 0);
+  return Object.fromEntries(
+    shown.map(({ name, field }) => [field, usage[name]]),
+  ) as CountsIn<number>;
 }
 
 export type PriceField = Entry["price"]["key"];
 
 /** The prices under their names in documents: thousandths of a rouble per 1,000,000 tokens, and per 1,000 of the rest. */
 export function pricesOf(price: Price): Record<PriceField, number> {
-  const prices = byPrice.map(({ price: { name, key }, unit }) => [
-    key,
-    Number(price[name] / unit.nanoOfOne),
-  ]);
-  return Object.fromEntries(prices) as Record<PriceField, number>;
+  return pricesUnder(byPrice, price);
+}
+
+/** The prices of a usage, without those of the rare figures that it does not have. */
+export function pricesOfUsage(usage: Usage, price: Price): PricesIn<number> {
+  const shown = byPrice.filter(({ name, isRare }) => !isRare || usage[name] > 0);
+  return pricesUnder(shown, price) as PricesIn<number>;
+}
+
+function pricesUnder(shown: readonly Figure[], price: Price): Record<string, number> {
+  return Object.fromEntries(
+    shown.map(({ price: { name, key }, unit }) => [key, Number(price[name] / unit.nanoOfOne)]),
+  );
 }
 
 /** The higher of two prices, for each kind of usage. */

@@ -15,6 +15,7 @@ const KNOWN_FIELDS: ReadonlySet<string> = new Set([
   "max_completion_tokens",
   "max_output_tokens",
   "max_tokens",
+  "max_tool_calls",
   "mcp_servers",
   "messages",
   "model",

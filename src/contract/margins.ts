@@ -1,4 +1,4 @@
-import { byPrice, type ExtraName, type Figure } from "./figures.ts";
+import { byPrice, isExtra, type ExtraName, type Figure } from "./figures.ts";
 import { serviceTiers, tierOf, type PriceList, type ServiceTier } from "./priceList.ts";
 
 /** The prices of a model beside the costs of one of its routes. */
@@ -32,7 +32,7 @@ export function marginsOf({ list, sells, costs }: Compared): readonly Margin[] {
         const sold = tierOf(list, service, fromPromptTokens).price;
         const cost = tierOf(costs, service, fromPromptTokens).price;
         const shown = byPrice.filter(
-          (figure) => figure.isExtra !== true || sells[figure.name as ExtraName],
+          (figure) => !isExtra(figure) || sells[figure.name as ExtraName],
         );
         return shown.map((figure) => {
           const { name } = figure.price;

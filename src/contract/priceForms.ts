@@ -1,6 +1,13 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { priceFields, tokens } from "./answerFields.ts";
-import { byPrice, pricesOf, type ExtraName, type Price, type PriceField } from "./figures.ts";
+import {
+  byPrice,
+  isExtra,
+  pricesOf,
+  type ExtraName,
+  type Price,
+  type PriceField,
+} from "./figures.ts";
 import { serviceTiers, type PriceList, type PriceTiers, type SoldPrices } from "./priceList.ts";
 
 const somePrices = Type.Partial(Type.Object(priceFields));
@@ -78,6 +85,6 @@ export function soldPricesOf(
   sells: SoldPrices["sells"],
 ): Partial<Record<PriceField, number>> {
   const all = pricesOf(price);
-  const sold = byPrice.filter(({ name, isExtra }) => isExtra !== true || sells[name as ExtraName]);
+  const sold = byPrice.filter((figure) => !isExtra(figure) || sells[figure.name as ExtraName]);
   return Object.fromEntries(sold.map(({ price: { key } }) => [key, all[key]]));
 }

@@ -9,6 +9,7 @@ import { TypeCompiler } from "@sinclair/typebox/compiler";
 import { type JsonFields, isJsonObject, walk } from "../lib/json.ts";
 import { type ApiError, invalidRequest } from "./errors.ts";
 import { type Annotations, validationMessage } from "./validationMessage.ts";
+import type { FigureName } from "./figures.ts";
 import { refuseFieldsInOtherCase, isInOtherCase } from "./keyCase.ts";
 import { lazy } from "../lib/lazy.ts";
 
@@ -164,6 +165,17 @@ export function usesLongPromptCacheTtl(body: JsonFields): boolean {
     return typeof found === "object";
   });
   return isLong;
+}
+
+/** The figures that a request asks for, with the cache writes for an hour. */
+export function askedWithCache({
+  asked,
+  usesLongCacheTtl,
+}: {
+  readonly asked: readonly FigureName[];
+  readonly usesLongCacheTtl: boolean;
+}): readonly FigureName[] {
+  return usesLongCacheTtl ? [...asked, "cacheWrite1hTokens"] : asked;
 }
 
 /** The refusal of a ttl that is not sold. */

@@ -12,8 +12,8 @@ import {
   refuseFields,
   refuseOtherNames,
 } from "./requestFields.ts";
-import { mostOf, refuseExtras, type ExtraRules } from "./extras.ts";
-import type { OtherCounts } from "./figures.ts";
+import { IMAGE_CALL, readExtras, X_CALL, type AskedExtras, type ExtraRules } from "./extras.ts";
+import { addCounts, largerCounts, type OtherCounts } from "./figures.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 import {
   comparisonResponseIdOf,
@@ -79,7 +79,7 @@ const SETTINGS: ReadonlySet<string> = new Set([
 const checkBody = bodyCheck(ResponsesRequestBody);
 
 /** A checked request: what the gateway needs. The provider gets the client's own text. */
-export interface ResponsesRequest extends ResponsesObjects {
+export interface ResponsesRequest extends ResponsesObjects, AskedExtras {
   readonly model: string;
   readonly stream: boolean;
   readonly choiceCount: number;
@@ -94,8 +94,6 @@ export interface ResponsesRequest extends ResponsesObjects {
   /** The provider may cut the prompt before a model reads it. */
   readonly trimsPrompt: boolean;
   readonly serviceTier: AskedTier;
-  /** The most to hold for of what is billed one by one. */
-  readonly most: OtherCounts;
   /** The client does not forbid that the response is kept. */
   readonly mayBeKept: boolean;
 }
@@ -110,7 +108,13 @@ export function checkResponsesRequest(value: JsonFields, rules: ResponsesRules):
   const body = checkBody(value);
   refuseFields(value, [...rules.refusedFields, RESPONSE_ID_FIELD]);
   refuseOtherNames(value, "max_output_tokens");
-  refuseExtras(value, rules);
+  const promptSize = measurePrompt(value);
+  const { audioParts, videoParts } = promptSize;
+  const extras = readExtras(value, rules, {
+    hasAudio: audioParts > 0,
+    hasVideo: videoParts > 0,
+    toolCallsBound: ownValue(value, "max_tool_calls"),
+  });
   refuseLongPromptCacheTtl(value);
   refuseDifferentBounds(body);
   const stored = findStoredObjects(value);
@@ -122,10 +126,10 @@ export function checkResponsesRequest(value: JsonFields, rules: ResponsesRules):
     outputTokensBound: body.max_output_tokens ?? undefined,
     previousResponseId,
     comparisonResponseId: comparisonResponseIdOf(value),
-    promptSize: measurePrompt(value),
+    promptSize,
     trimsPrompt: value["truncation"] === "auto" || isGiven(value["context_management"]),
     serviceTier: askedTier(value),
-    most: mostOf(value, value["max_tool_calls"]),
+    ...extras,
     mayBeKept: value["store"] !== false,
     ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
@@ -178,9 +182,146 @@ export function isProviderCall(item: unknown): boolean {
   return typeof type === "string" && type.endsWith("_call") && !CLIENT_CALLS.has(type);
 }
 
-/** What of an output is billed one by one. */
-export function countedItems(output: unknown): OtherCounts {
-  return { webSearches: Array.isArray(output) ? output.filter(isSearch).length : 0 };
+/** More containers and pictures than an answer has. */
+const TRACKED_MAX = 1024;
+
+/**
+ * Counts what the provider's tools used, by the items of an output. It bounds what an answer costs whose end does not come: a
+ * picture counts at the most that its call may use.
+ */
+export class ItemCounter {
+  counts: OtherCounts = {};
+  #searches: "webSearches" | "webSearchPreviews" = "webSearches";
+  readonly #containers = new Set<string>();
+  readonly #pictures = new Set<unknown>();
+
+  /** Reads the tools of the response, which are those of the request. */
+  readTools(tools: unknown): void {
+    const areOld =
+      Array.isArray(tools) && tools.some((tool) => OLD_SEARCH.test(String(fieldsOf(tool)["type"])));
+    if (areOld) this.#searches = "webSearchPreviews";
+  }
+
+  /** An item has begun. A picture counts from then on: its previews may be all that the client wants. */
+  begin(item: unknown): void {
+    if (fieldsOf(item)["type"] === PICTURE_CALL) this.add(item);
+  }
+
+  /** A complete item. */
+  add(item: unknown): void {
+    const { type, status, name, container_id, environment } = fieldsOf(item);
+    if (status === "failed") return;
+    if (isSearch(item)) this.#count({ [this.#searches]: 1 });
+    else if (type === "file_search_call") this.#count({ fileSearches: 1 });
+    else if (type === "code_interpreter_call") this.#addContainer(container_id);
+    else if (type === "shell_call") this.#addContainer(fieldsOf(environment)["container_id"]);
+    else if (type === PICTURE_CALL) this.#addPicture(fieldsOf(item));
+    else if (type === "custom_tool_call" && X_SEARCH.test(String(name))) this.#count(X_CALL);
+  }
+
+  /** Adds the items of a whole output. Each of them counts once, however often it came before. */
+  addOutput(output: unknown): void {
+    const whole = new ItemCounter();
+    whole.#searches = this.#searches;
+    if (Array.isArray(output)) for (const item of output) whole.add(item);
+    this.counts = largerCounts(this.counts, whole.counts);
+  }
+
+  #count(counts: OtherCounts): void {
+    this.counts = addCounts(this.counts, counts);
+  }
+
+  #addPicture(item: JsonFields): void {
+    const { id } = item;
+    if (this.#pictures.has(id) || this.#pictures.size === TRACKED_MAX) return;
+    this.#pictures.add(id);
+    this.#count(pictureCallOf(item));
+  }
+
+  /** Each container is billed once, whatever runs in it. A server may not name it. */
+  #addContainer(id: unknown): void {
+    if (typeof id === "string") {
+      if (this.#containers.has(id) || this.#containers.size === TRACKED_MAX) return;
+      this.#containers.add(id);
+    } else if (this.#containers.size > 0 || (this.counts.codeSessions ?? 0) > 0) return;
+    this.#count({ codeSessions: 1 });
+  }
+}
+
+/** The type of a call of the image tool. */
+export const PICTURE_CALL = "image_generation_call";
+const OLD_SEARCH = /^web_search_preview/;
+
+/** The names that xAI gives the calls of its tool `x_search`: https://docs.x.ai/developers/tools/tool-usage-details */
+const X_SEARCH = /^x_(?:keyword|semantic|user)_search$|^x_thread_fetch$/;
+
+/** Tokens of a square picture and of the larger ones: https://platform.openai.com/docs/guides/image-generation#cost-and-latency */
+const IMAGE_TOKENS: Readonly<Record<string, { readonly square: number; readonly other: number }>> =
+  {
+    low: { square: 272, other: 408 },
+    medium: { square: 1056, other: 1584 },
+  };
+
+/** The most that a call of the image tool used. Only a known quality makes it less than the most of any call. */
+function pictureCallOf({ quality, size }: JsonFields): OtherCounts {
+  const known = IMAGE_TOKENS[String(quality)];
+  const tokens = known && (size === "1024x1024" ? known.square : known.other);
+  return {
+    ...IMAGE_CALL,
+    ...(tokens !== undefined && { imageToolOutputTokens: tokens }),
+    images: 1,
+  };
+}
+
+/**
+ * What the provider's tools used for a whole response. OpenAI and xAI report it; what they do not report is counted by the
+ * items of the output. `seen`: what the items of its stream were.
+ */
+export function toolCountsOf(response: JsonFields, seen = new ItemCounter()): OtherCounts {
+  seen.readTools(response["tools"]);
+  seen.addOutput(response["output"]);
+  const { tool_usage: used, usage } = response;
+  const { server_side_tool_usage_details: ofXai } = fieldsOf(usage);
+  if (isJsonObject(ofXai)) return xaiCounts(ofXai);
+  // Only xAI bills pictures one by one, and posts.
+  const { images: _, xPosts: _posts, xProfiles: _profiles, ...counts } = seen.counts;
+  const { num_requests: searches } = fieldsOf(fieldsOf(used)["web_search"]);
+  const kind = (counts.webSearchPreviews ?? 0) > 0 ? "webSearchPreviews" : "webSearches";
+  return {
+    ...counts,
+    ...(countOf(searches) > 0 && { [kind]: countOf(searches) }),
+    ...imageToolCounts(fieldsOf(used)["image_gen"]),
+  };
+}
+
+function imageToolCounts(reported: unknown): OtherCounts {
+  if (!isJsonObject(reported)) return {};
+  const read = countOf(reported["input_tokens"]);
+  const { image_tokens: pictures } = fieldsOf(reported["input_tokens_details"]);
+  const imageToolInputTokens = Math.min(countOf(pictures), read);
+  return {
+    imageToolTextTokens: read - imageToolInputTokens,
+    imageToolInputTokens,
+    imageToolOutputTokens: countOf(reported["output_tokens"]),
+  };
+}
+
+/** https://docs.x.ai/developers/tools/tool-usage-details */
+function xaiCounts(details: JsonFields): OtherCounts {
+  const of = (name: string): number => countOf(details[name]);
+  return {
+    webSearches: of("web_search_calls"),
+    xPosts: of("x_posts_fetched"),
+    xProfiles: of("x_users_fetched"),
+    codeSessions: of("code_interpreter_calls"),
+    fileSearches: of("file_search_calls"),
+    attachmentSearches: of("document_search_calls"),
+    images: of("image_generation_calls"),
+  };
+}
+
+function countOf(value: unknown): number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
 }
 
 /**
@@ -188,9 +329,9 @@ export function countedItems(output: unknown): OtherCounts {
  * https://platform.openai.com/docs/guides/tools-web-search
  */
 function isSearch(item: unknown): boolean {
-  const { type, action, status } = fieldsOf(item);
+  const { type, action } = fieldsOf(item);
   const { type: kind = "search" } = fieldsOf(action);
-  return type === "web_search_call" && kind === "search" && status !== "failed";
+  return type === "web_search_call" && kind === "search";
 }
 
 /** The finish reason of a response in the words of a chat. Empty if it did not finish. */

@@ -7,27 +7,56 @@ export interface TextSize {
   readonly nonTextParts: number;
   /** The most tokens that these parts can have. Infinity if their bytes are elsewhere. */
   readonly attachmentTokens: number;
+  /** The parts that are audio, or video. */
+  readonly audioParts: number;
+  readonly videoParts: number;
 }
 
-export const noText: TextSize = { textBytes: 0, nonTextParts: 0, attachmentTokens: 0 };
+export const noText: TextSize = {
+  textBytes: 0,
+  nonTextParts: 0,
+  attachmentTokens: 0,
+  audioParts: 0,
+  videoParts: 0,
+};
 
 /** Measures a value. An object that `isNonTextPart` accepts counts as one part; its members do not count. */
 export function measureText(
   value: unknown,
   isNonTextPart: (object: JsonFields) => boolean = () => false,
 ): TextSize {
-  let textBytes = 0;
-  let nonTextParts = 0;
-  let attachmentTokens = 0;
+  const size: Sum = { ...noText };
   walk(value, (found, key) => {
-    if (key !== undefined) textBytes += Buffer.byteLength(key);
-    if (typeof found === "string") textBytes += bytesOfString(found);
+    if (key !== undefined) size.textBytes += Buffer.byteLength(key);
+    if (typeof found === "string") size.textBytes += bytesOfString(found);
     if (!isJsonObject(found) || !isNonTextPart(found)) return typeof found === "object";
-    nonTextParts += 1;
-    attachmentTokens += attachmentTokensOf(found);
+    addSize(size, sizeOfPart(found));
     return false;
   });
-  return { textBytes, nonTextParts, attachmentTokens };
+  return size;
+}
+
+/** A mutable total. */
+export type Sum = { -readonly [Field in keyof TextSize]: TextSize[Field] };
+
+export function addSize(sum: Sum, other: TextSize): void {
+  sum.textBytes += other.textBytes;
+  sum.nonTextParts += other.nonTextParts;
+  sum.attachmentTokens += other.attachmentTokens;
+  sum.audioParts += other.audioParts;
+  sum.videoParts += other.videoParts;
+}
+
+/** A part that is not text. */
+export function sizeOfPart(part: unknown): TextSize {
+  const kind = recordingOf(part);
+  return {
+    textBytes: 0,
+    nonTextParts: 1,
+    attachmentTokens: attachmentTokensOf(part),
+    audioParts: Number(kind === "audio"),
+    videoParts: Number(kind === "video"),
+  };
 }
 
 /** The most tokens of one picture at any provider, in round numbers: 16 tiles of 258 tokens at Google. */
@@ -44,7 +73,7 @@ const RECORDING = /audio|video/i;
  * The most tokens that a part which is not text can have, by the bytes of its longest text, which is base64: text in a
  * compressed file can have a token for each byte. A picture has a bound of its own.
  */
-export function attachmentTokensOf(part: unknown): number {
+function attachmentTokensOf(part: unknown): number {
   let longest = 0;
   let kinds = "";
   walk(part, (found, key) => {
@@ -60,4 +89,38 @@ export function attachmentTokensOf(part: unknown): number {
     return Math.min(Math.ceil(bytes / PICTURE_BYTES_PER_TOKEN), PICTURE_TOKENS_MAX);
   if (bytes === 0) return Infinity;
   return Math.ceil(RECORDING.test(kinds) ? bytes / RECORDING_BYTES_PER_TOKEN : bytes);
+}
+
+/** Data or an address of audio or video. A provider may look into the data itself, so the type of the part decides nothing. */
+const AUDIO_DATA = /^data:audio\//i;
+const VIDEO_DATA = /^data:video\//i;
+const AUDIO_ADDRESS = /\.(?:mp3|wav|aac|flac|ogg|oga|opus|m4a|aiff?|wma)(?:[?#]|$)/i;
+const VIDEO_ADDRESS =
+  /\.(?:mp4|mov|mpe?g|avi|webm|wmv|3gpp?|flv|mkv)(?:[?#]|$)|^https?:\/\/(?:[\w-]+\.)*(?:youtube\.com|youtu\.be)\//i;
+const AUDIO_KIND = /audio/i;
+const VIDEO_KIND = /video/i;
+/** Longer than an address. */
+const ADDRESS_CHARACTERS_MAX = 4096;
+
+/** Whether a part that is not text is a recording: by its keys, its types, and its data or address. */
+function recordingOf(part: unknown): "audio" | "video" | undefined {
+  let isAudio = false;
+  let isVideo = false;
+  walk(part, (found, key) => {
+    if (typeof found === "string") {
+      const start = found.slice(0, ADDRESS_CHARACTERS_MAX);
+      const isKind =
+        key === "type" || key === "media_type" || key === "mime_type" || key === "mimeType";
+      isAudio ||=
+        AUDIO_DATA.test(start) || AUDIO_ADDRESS.test(start) || (isKind && AUDIO_KIND.test(start));
+      isVideo ||=
+        VIDEO_DATA.test(start) || VIDEO_ADDRESS.test(start) || (isKind && VIDEO_KIND.test(start));
+    } else if (key !== undefined) {
+      isAudio ||= AUDIO_KIND.test(key);
+      isVideo ||= VIDEO_KIND.test(key);
+    }
+    return typeof found === "object";
+  });
+  if (isAudio) return "audio";
+  return isVideo ? "video" : undefined;
 }

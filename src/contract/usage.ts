@@ -1,5 +1,6 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../lib/json.ts";
 import { figures, ofEachFigure, otherFigures, type OtherCounts, type Usage } from "./figures.ts";
+import { capParts } from "./figureParts.ts";
 
 export type { Usage };
 
@@ -33,10 +34,16 @@ export function readChatUsage(value: unknown): Usage | undefined {
   const beside = researchTokens(value);
   const prompt = sum(value["prompt_tokens"], beside.prompt);
   const completion = sum(chatCompletionTokens(value), beside.completion);
-  return billable(prompt, completion, {
-    cached_tokens: firstCount([details, value], CACHED_NAMES),
-    cache_write_tokens: firstCount([details, value], CACHE_WRITE_NAMES),
-  });
+  return billable(
+    prompt,
+    completion,
+    {
+      ...details,
+      cached_tokens: firstCount([details, value], CACHED_NAMES),
+      cache_write_tokens: firstCount([details, value], CACHE_WRITE_NAMES),
+    },
+    fieldsOf(value["completion_tokens_details"]),
+  );
 }
 
 /** The first count under one of the names, in the first of the objects that has any. */
@@ -113,28 +120,33 @@ export function readEmbeddingsUsage(value: unknown): Usage | undefined {
   return billable(value["prompt_tokens"] ?? value["total_tokens"], 0, {});
 }
 
-/** Reads the `usage` of a response. It has only tokens. `counts` are those of the items of the output. */
+/** Reads the `usage` of a response. `counts`: what the provider's tools used. */
 export function readResponsesUsage(value: unknown, counts: OtherCounts = {}): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const details = isJsonObject(value["input_tokens_details"])
     ? value["input_tokens_details"]
     : value;
-  const usage = billable(value["input_tokens"], value["output_tokens"], details);
+  const answered = fieldsOf(value["output_tokens_details"]);
+  const usage = billable(value["input_tokens"], value["output_tokens"], details, answered);
   return usage && { ...usage, ...counts };
 }
 
 /**
  * Reads the `usage` of an Anthropic message. Its input tokens do not include the tokens read from and written to the
  * cache. The tokens written to the cache are the sum of both lifetimes:
- * https://platform.claude.com/docs/en/build-with-claude/prompt-caching. Web searches are counted apart from tokens:
- * https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
+ * https://platform.claude.com/docs/en/build-with-claude/prompt-caching. Web searches and runs of code are counted apart from
+ * tokens: https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool. `runsCodeFree`: the provider bills no
+ * runs of code for this request.
  */
-export function readMessagesUsage(value: unknown): Usage | undefined {
+export function readMessagesUsage(value: unknown, runsCodeFree = false): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const usage = readIteration(value);
   const billed = usage && largerUsage(usage, iterationsUsage(value["iterations"]));
-  const { web_search_requests: searches } = fieldsOf(value["server_tool_use"]);
-  return billed && { ...billed, webSearches: tokens(searches) ?? 0 };
+  const { web_search_requests: searches, code_execution_requests: runs } = fieldsOf(
+    value["server_tool_use"],
+  );
+  const codeSessions = runsCodeFree ? 0 : (tokens(runs) ?? 0);
+  return billed && { ...billed, webSearches: tokens(searches) ?? 0, codeSessions };
 }
 
 function readIteration(value: JsonFields): Usage | undefined {
@@ -203,7 +215,7 @@ export function isImplausible(usage: Usage): boolean {
 
 /** The larger count of two reports on one answer, for each count: usage only grows during an answer. */
 export function largerUsage(before: Usage, now: Usage): Usage {
-  return capCachedTokens(ofEachFigure(({ name }) => Math.max(before[name], now[name])));
+  return capParts(ofEachFigure(({ name }) => Math.max(before[name], now[name])));
 }
 
 /** Whether a later report has fewer tokens than an earlier one. */
@@ -220,7 +232,7 @@ export function totalTokens(usage: Usage): number {
  * Cache writes for an hour and what is no token are shown where there are any.
  */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
-  const other = isJsonObject(reported) ? withResearchInside(reported) : {};
+  const other: JsonFields = isJsonObject(reported) ? withResearchInside(reported) : {};
   const { promptTokens, cachedTokens, cacheWriteTokens } = usage;
   const details: Record<string, unknown> = { ...detailsOf(other) };
   for (const name of CACHED_NAMES) replace(details, name, cachedTokens);
@@ -228,6 +240,7 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
   details["cached_tokens"] = cachedTokens;
   details["cache_write_tokens"] = cacheWriteTokens;
   showIfAny(details, "cache_write_1h_tokens", usage.cacheWrite1hTokens);
+  showIfAny(details, "audio_tokens", usage.audioInputTokens + usage.cachedAudioTokens);
   const shown: Record<string, unknown> = { ...other };
   for (const name of CACHED_NAMES) replace(shown, name, cachedTokens);
   for (const name of CACHE_WRITE_NAMES) replace(shown, name, cacheWriteTokens);
@@ -236,6 +249,10 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
   shown["completion_tokens"] = usage.completionTokens;
   shown["total_tokens"] = totalTokens(usage);
   shown["prompt_tokens_details"] = details;
+  const answered = { ...fieldsOf(other["completion_tokens_details"]) };
+  showIfAny(answered, "audio_tokens", usage.audioOutputTokens);
+  showIfAny(answered, "image_tokens", usage.imageOutputTokens);
+  if (Object.keys(answered).length > 0) shown["completion_tokens_details"] = answered;
   for (const { name, field } of otherFigures) showIfAny(shown, field, usage[name]);
   return shown;
 }
@@ -250,29 +267,35 @@ function replace(counts: Record<string, unknown>, name: string, count: number): 
   if (Object.hasOwn(counts, name)) counts[name] = count;
 }
 
+/** `details` and `answered` have the parts of prompt and completion. */
 function billable(
   prompt: unknown,
   completion: unknown,
-  details: Record<string, unknown>,
+  details: JsonFields,
+  answered: JsonFields = {},
 ): Usage | undefined {
   const promptTokens = tokens(prompt);
   const completionTokens = tokens(completion);
   if (promptTokens === undefined || completionTokens === undefined) return undefined;
-  const cachedTokens = tokens(details["cached_tokens"]) ?? 0;
-  const cacheWriteTokens = tokens(details["cache_write_tokens"]) ?? 0;
-  const counts = { promptTokens, cachedTokens, cacheWriteTokens, completionTokens };
-  return capCachedTokens({ ...noUsage, ...counts });
+  const cached = fieldsOf(details["cached_tokens_details"]);
+  const cachedAudioTokens = tokens(cached["audio_tokens"]) ?? 0;
+  return capParts({
+    ...noUsage,
+    promptTokens,
+    cachedTokens: tokens(details["cached_tokens"]) ?? 0,
+    cacheWriteTokens: tokens(details["cache_write_tokens"]) ?? 0,
+    audioInputTokens: restOf(details["audio_tokens"], cachedAudioTokens),
+    cachedAudioTokens,
+    imageInputTokens: restOf(details["image_tokens"], tokens(cached["image_tokens"]) ?? 0),
+    completionTokens,
+    audioOutputTokens: tokens(answered["audio_tokens"]) ?? 0,
+    imageOutputTokens: tokens(answered["image_tokens"]) ?? 0,
+  });
 }
 
-/**
- * Limits cached tokens to the prompt tokens, cache-write tokens to the rest of the prompt, and those written for an hour
- * to the cache-write tokens.
- */
-export function capCachedTokens(usage: Usage): Usage {
-  const cachedTokens = Math.min(usage.cachedTokens, usage.promptTokens);
-  const cacheWriteTokens = Math.min(usage.cacheWriteTokens, usage.promptTokens - cachedTokens);
-  const cacheWrite1hTokens = Math.min(usage.cacheWrite1hTokens, cacheWriteTokens);
-  return { ...usage, cachedTokens, cacheWriteTokens, cacheWrite1hTokens };
+/** Tokens of a modality without those from the cache. */
+function restOf(count: unknown, cached: number): number {
+  return Math.max(0, (tokens(count) ?? 0) - cached);
 }
 
 function tokens(value: unknown): number | undefined {

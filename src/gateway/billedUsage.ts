@@ -114,12 +114,11 @@ export function disconnectUsage(
   const { providerCalls = 0, counts } = answer;
   const completionEstimate = generatedTokensOf(answer, hidden.tokens);
   const billed = billedUsage(scope, answer, completionEstimate, hidden);
-  if (!billed.estimated || providerCalls === 0) return billed;
-  const withCalls = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
+  if (!billed.estimated) return billed;
   const tokens = {
     ...billed.tokens,
     ...largerCounts(billed.tokens, counts),
-    promptTokens: withCalls,
+    promptTokens: billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS,
   };
   return { tokens: withinTokenLimits(tokens, scope.admitted.tokenLimits), estimated: true };
 }

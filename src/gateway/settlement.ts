@@ -1,6 +1,7 @@
 import type { Receipt, RequestOutcome } from "../billing/meter.ts";
 import { ApiError, allProvidersUnavailable, serviceUnavailable } from "../contract/errors.ts";
-import { namesWebSearch, WEB_SEARCH_NAME } from "../contract/extras.ts";
+import { allowsFigure, WEB_SEARCH_NAME } from "../contract/extras.ts";
+import { soldFigures } from "../contract/figureParts.ts";
 import { chargedTier, isSold, tierField, type AskedTier } from "../contract/serviceTier.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
@@ -86,13 +87,13 @@ export function logUncommitted(scope: AdmittedScope): void {
 }
 
 /**
- * Reports what an answer used and the price of its model does not cover: `services`, and web searches without a price.
- * The log line counts the searches.
+ * Reports what an answer used and the price of its model does not cover: `services`, and figures without a price of their
+ * own. The log line counts the web searches.
  */
 export function tellUnpriced(
   scope: AdmittedScope,
   candidate: Candidate,
-  { usage: { webSearches } }: Receipt,
+  { usage }: Receipt,
   services: readonly string[] = [],
 ): void {
   const { requestId, snapshot, gateway } = scope;
@@ -100,11 +101,14 @@ export function tellUnpriced(
   const prices = pricesFor(scope, candidate.model);
   for (const service of services)
     if (!isSold(prices, service)) unpriced.served(candidate, service, requestId);
-  if (webSearches === 0 || prices.sells.webSearches) return;
-  scope.addLogFields({ unpriced_searches: webSearches });
-  // The operator allows searches without a price.
-  if (namesWebSearch(snapshot.config.api.allowedTools)) return;
-  unpriced.served(candidate, WEB_SEARCH_NAME, requestId);
+  for (const { name, field } of soldFigures) {
+    if (usage[name] === 0 || prices.sells[name]) continue;
+    const isSearch = name === "webSearches" || name === "webSearchPreviews";
+    if (isSearch) scope.addLogFields({ unpriced_searches: usage[name] });
+    // The operator gives it away.
+    if (allowsFigure(snapshot.config.api.allowedTools, name)) continue;
+    unpriced.served(candidate, isSearch ? WEB_SEARCH_NAME : field, requestId);
+  }
 }
 
 function receiptFields(receipt: Receipt): LogFields {

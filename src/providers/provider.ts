@@ -18,6 +18,8 @@ export interface ChatCall {
   /** The completion tokens held for each choice. An interface that requires a bound gets this one. */
   readonly outputTokensMax: number;
   readonly options: ChatOptions;
+  /** Replaces the client's maximum of calls of the provider's tools; undefined leaves it. */
+  readonly toolCallsMax?: number | undefined;
   /** True: the prompt is long enough for the provider's cache, and caching pays. It needs no mark of the client. */
   readonly cachesPrompt?: boolean;
 }
@@ -87,6 +89,7 @@ export type ChatEvent =
       readonly encryptedLength?: number;
       /** Services that the answer used and that cost more than the usual one, as far as the provider names them. */
       readonly services?: readonly string[];
+      readonly counts?: OtherCounts;
     }
   | {
       readonly kind: "done";
@@ -98,7 +101,7 @@ export type ChatEvent =
       readonly encryptedLength?: number;
       /** A tool of the provider has returned its result. */
       readonly ranTool?: boolean;
-      /** What the provider has finished and bills one by one. */
+      /** What the provider's tools have used so far. */
       readonly counts?: OtherCounts;
     };
 
@@ -323,6 +326,8 @@ export interface NativeCall {
   readonly headers: Readonly<Record<string, string>>;
   /** Replaces the client's bound in tokens; undefined leaves it. */
   readonly outputTokensBound?: number | undefined;
+  /** Replaces the client's maximum of calls of the provider's tools; undefined leaves it. */
+  readonly toolCallsMax?: number | undefined;
   /** Top-level fields that the provider refuses. */
   readonly dropFields: readonly string[];
 }

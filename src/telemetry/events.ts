@@ -199,9 +199,9 @@ export const events = {
     level: "warn",
     message: "the provider served something that costs more than the configured price is for",
     meaning:
-      "An answer of the route (`provider`, `model`) names a service with a price of its own (`problem`): `service_tier priority`, `speed fast` or `inference_geo us`. Or it has searches of the web (`web_search`), and the model has no price for them. Clients pay the tokens at the usual price. One line an hour for each route and service.",
+      "An answer of the route (`provider`, `model`) names a service with a price of its own (`problem`): `service_tier priority`, `speed fast` or `inference_geo us`. Or it has searches of the web (`web_search`), audio, images or a use of a tool, such as `image_output_tokens`, and the model has no price for them. Clients pay the tokens at the usual price. One line an hour for each route and service.",
     advice:
-      "Look for the setting in the provider's project. Turn it off, or raise the price. For `web_search` set `rub_web_search_per_1k`, or name it in `[api] refused_tools`, or in `allowed_tools` to give it away.",
+      "Look for the setting in the provider's project. Turn it off, or raise the price. For `web_search` set `rub_web_search_per_1k`, or name it in `[api] refused_tools`, or in `allowed_tools` to give it away. For another figure set its price.",
   },
   trace_collector_unusable: {
     level: "warn",

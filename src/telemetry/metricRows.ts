@@ -1,4 +1,5 @@
-import { figures, ofEachOther } from "../contract/figures.ts";
+import { figureDocs } from "../contract/answerFields.ts";
+import { figures, isCounter, type CounterFigure, type Figure } from "../contract/figures.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { LiveFigures } from "./metrics.ts";
 
@@ -15,8 +16,22 @@ export type EventRow = readonly [
   buckets?: number[],
 ];
 
-const tokenKinds = figures.map(({ metric }) => metric).filter((one) => typeof one === "string");
-const otherCounts = ofEachOther(({ metric }) => [metric.name, ["model"], metric.help] as const);
+/** The kind of a token in `tollgate_tokens_total`. */
+export function tokenKind({ field, metric }: Pick<Figure, "field" | "metric">): string {
+  return metric ?? field.replace(/_tokens$/, "");
+}
+
+const tokenKinds = figures
+  .filter((figure) => !isCounter(figure) && !("isRare" in figure))
+  .map(tokenKind);
+const otherCounts = Object.fromEntries(
+  figures
+    .filter(isCounter)
+    .map(({ name, field }) => [
+      name,
+      [`tollgate_${field}_total`, ["model"], `Billed: ${figureDocs[name].doc}`],
+    ]),
+) as unknown as Readonly<Record<CounterFigure["name"], EventRow>>;
 
 export const EVENTS = {
   requests: [
@@ -50,7 +65,7 @@ export const EVENTS = {
   tokens: [
     "tollgate_tokens_total",
     ["model", "provider", "kind"],
-    `Billed tokens by model, provider and kind: ${tokenKinds.join(", ")}. Each token counts once. The provider is empty where none answered.`,
+    `Billed tokens by model, provider and kind: ${tokenKinds.join(", ")}, and those of audio and images. Each token counts once. The provider is empty where none answered.`,
   ],
   cacheSaved: [
     "tollgate_cache_saved_roubles_total",

@@ -7,9 +7,9 @@ import {
   Registry,
   collectDefaultMetrics,
 } from "prom-client";
-import { billedCount, figures } from "../contract/figures.ts";
+import { billedCount, figures, isCounter } from "../contract/figures.ts";
 import { version } from "../lib/version.ts";
-import { EVENTS, type EventRow, LIVE, roubles } from "./metricRows.ts";
+import { EVENTS, type EventRow, LIVE, roubles, tokenKind } from "./metricRows.ts";
 import type { EndedRequest, LiveFigures, MetricValues, ReadableMetrics } from "./metrics.ts";
 
 type EventMetric<Row extends EventRow> = Row extends readonly [...unknown[], readonly number[]]
@@ -99,9 +99,10 @@ function countEnded(events: EventMetrics, request: EndedRequest): void {
     events.firstContents.observe({ provider: last.provider, model }, request.firstContentMs / 1000);
   for (const figure of figures) {
     const count = billedCount(usage, figure.name);
-    if (typeof figure.metric === "string")
-      events.tokens.inc({ model, provider, kind: figure.metric }, count);
-    else events[figure.name].inc({ model }, count);
+    // A rare figure has no line before its first count.
+    if (count === 0 && "isRare" in figure) continue;
+    if (isCounter(figure)) events[figure.name].inc({ model }, count);
+    else events.tokens.inc({ model, provider, kind: tokenKind(figure) }, count);
   }
   const savings = { account: request.cacheSaved, operator: request.operatorSaved };
   for (const [payer, saved] of Object.entries(savings)) {

@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { rareZeros } from "../../src/contract/figureParts.ts";
 import { DAY_MS } from "../../src/lib/clock.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import {
@@ -152,12 +153,15 @@ describe("usage", () => {
   test("is printed as CSV without formulas", async () => {
     const { stdout } = await cli.run("usage", "--by", "model", "--csv");
     expect(stdout.split("\r\n")).toEqual([
-      "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed,refunded_rub,cache_write_1h_tokens,web_searches",
-      `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0,0,5,2`,
-      "small,3,100,10,5,40,0.000010295,0.000004,1,0,0,0",
+      `model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed,refunded_rub,cache_write_1h_tokens,web_searches,${rareFields.join()}`,
+      `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0,0,5,2${",0".repeat(rareFields.length)}`,
+      `small,3,100,10,5,40,0.000010295,0.000004,1,0,0,0${",0".repeat(rareFields.length)}`,
     ]);
   });
 });
+
+/** In JSON only where there are any. */
+const rareFields = Object.keys(rareZeros);
 
 const first = {
   id: "req_1",
@@ -275,9 +279,10 @@ describe("requests", () => {
     const [row] = (await cli.json("requests", "--status", "failed")) as object[];
     const { stdout } = await cli.run("requests", "--status", "failed", "--csv");
     const [head = "", line = "", ...more] = stdout.split("\r\n");
-    expect(head.split(",").toSorted()).toEqual(Object.keys(row ?? {}).toSorted());
+    const columns = [...Object.keys(row ?? {}), ...rareFields];
+    expect(head.split(",").toSorted()).toEqual(columns.toSorted());
     expect(line).toBe(
-      "req_3,2026-01-02T00:00:00.000Z,bob,key_bob,chat,small,,false,failed,0,0,0,0,false,0,0,0,9,,0,0",
+      `req_3,2026-01-02T00:00:00.000Z,bob,key_bob,chat,small,,false,failed,0,0,0,0,false,0,0,0,9,,0,0${",0".repeat(rareFields.length)}`,
     );
     expect(more).toEqual([]);
     const hostiles = await cli.run("requests", "--account", "alice", "--limit", "1", "--csv");

@@ -159,7 +159,16 @@ describe("prices", () => {
     "a whole number of thousandths of a rouble per 1,000 searches (900 roubles are 900000)";
 
   test("are nano-roubles for one token and for one search; those of the cache have defaults", () => {
-    const all = { ...freePrice, input: 10n, output: 20n, cachedInput: 10n };
+    const media = { audioInput: 10n, cachedAudioInput: 10n, imageInput: 10n };
+    const all = {
+      ...freePrice,
+      ...media,
+      input: 10n,
+      output: 20n,
+      audioOutput: 20n,
+      imageOutput: 20n,
+      cachedInput: 10n,
+    };
     expect(modelOf({})?.schedule[0].prices.standard[0].price).toEqual({
       ...all,
       cacheWrite: 10n,
@@ -178,6 +187,7 @@ describe("prices", () => {
       cacheWrite: 10n,
       cacheWrite1h: 30n,
       webSearch: 900_000_000n,
+      webSearchPreview: 900_000_000n,
     });
   });
 
@@ -353,7 +363,7 @@ describe("routes", () => {
         priority: 0,
         weight: 3,
         tokensPerSecond: 80,
-        costs: onePrice({ ...freePrice, output: 7n }),
+        costs: onePrice({ ...freePrice, output: 7n, audioOutput: 7n, imageOutput: 7n }),
       },
     ]);
   });

@@ -481,7 +481,7 @@ test("a name of a model is another one's neither as id nor as alias", () => {
 
 test("every price has a key in dollars", () => {
   const lines = byPrice.map(({ price: { key } }) => `${key.replace("rub_", "usd_")} = 1`);
-  const costs = byPrice.map(({ costKey }) => `${costKey.replace("rub_", "usd_")} = 0.5`);
+  const costs = byPrice.map(({ price: { key } }) => `${key.replace("rub_", "usd_cost_")} = 0.5`);
   const sold = soldOf({ head: rate, model: lines.join("\n"), route: costs.join("\n") });
   for (const { price, unit } of byPrice)
     expect(sold.standard[0].price[price.name]).toBe(92_452n * unit.nanoOfOne);

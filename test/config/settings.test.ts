@@ -3,6 +3,46 @@ import { describe, expect, test } from "bun:test";
 import { byProblem, configOf, loadText, minimal } from "./loadText.ts";
 
 const day = 86_400_000;
+
+/** Prices and sales of the rare figures, of a model without their keys: 1 for input, 2 for output. */
+const others = {
+  price: {
+    audioInput: 1n,
+    cachedAudioInput: 1n,
+    imageInput: 1n,
+    audioOutput: 2n,
+    imageOutput: 2n,
+    imageToolText: 0n,
+    imageToolInput: 0n,
+    imageToolOutput: 0n,
+    webSearchPreview: 0n,
+    mapSearch: 0n,
+    xPost: 0n,
+    xProfile: 0n,
+    fileSearch: 0n,
+    attachmentSearch: 0n,
+    codeSession: 0n,
+    image: 0n,
+  },
+  sells: {
+    audioInputTokens: false,
+    cachedAudioTokens: false,
+    imageInputTokens: false,
+    audioOutputTokens: false,
+    imageOutputTokens: false,
+    imageToolTextTokens: false,
+    imageToolInputTokens: false,
+    imageToolOutputTokens: false,
+    webSearchPreviews: false,
+    mapSearches: false,
+    xPosts: false,
+    xProfiles: false,
+    fileSearches: false,
+    attachmentSearches: false,
+    codeSessions: false,
+    images: false,
+  },
+};
 const exactOrigin =
   'must be one exact origin as browsers send it, such as "https://chat.example.com" or "http://localhost:3000": no *, no path, no slash at the end, lower case, and no usual port';
 
@@ -111,8 +151,9 @@ test("the shortest file gets every default", () => {
                 cacheWrite: 1n,
                 cacheWrite1h: 1n,
                 webSearch: 0n,
+                ...others.price,
               }),
-              sells: { cacheWrite1hTokens: false, webSearches: false },
+              sells: { cacheWrite1hTokens: false, webSearches: false, ...others.sells },
               vendor: undefined,
             },
           },

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { noText } from "../../src/contract/textSize.ts";
 import { checkChatRequest, type ChatRequestRules } from "../../src/contract/chat/chatRequest.ts";
 import { noPrice } from "../support/gateway/noPrice.ts";
 import { refusalOf } from "./refusal.ts";
@@ -281,9 +282,12 @@ describe("the result", () => {
       stop: [],
       usesLongCacheTtl: false,
       serviceTier: "auto",
+      extras: [],
       most: {},
+      asked: [],
+      toolCallsMax: undefined,
       messageCount: 1,
-      promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },
+      promptSize: { ...noText, textBytes: 5 },
       fieldSizes: new Map(),
       needsWholeContext: false,
       objectIds: [],

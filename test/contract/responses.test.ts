@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { noText } from "../../src/contract/textSize.ts";
 import { checkResponsesRequest } from "../../src/contract/responses.ts";
 import { collidingNames } from "../support/provider/collidingNames.ts";
 import { refusalOf } from "./refusal.ts";
@@ -38,10 +39,13 @@ describe("the result", () => {
       encryptedReasoningIds: [],
       needsWholeContext: false,
       serviceTier: "auto",
+      extras: [],
       most: {},
+      asked: [],
+      toolCallsMax: undefined,
       mayBeKept: true,
       trimsPrompt: false,
-      promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },
+      promptSize: { ...noText, textBytes: 5 },
     });
   });
 
@@ -61,7 +65,7 @@ describe("the result", () => {
     ];
     const textBytes = Buffer.byteLength(keysAndStrings.join(""));
     // The picture has about 3,000 bytes.
-    expect(promptSize).toEqual({ textBytes, nonTextParts: 1, attachmentTokens: 48 });
+    expect(promptSize).toEqual({ ...noText, textBytes, nonTextParts: 1, attachmentTokens: 48 });
   });
 
   const long = "слово ".repeat(1000);

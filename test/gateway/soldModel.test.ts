@@ -70,7 +70,7 @@ describe("a request that another model answers", () => {
     ["without one", false],
   ])("%s is recorded, charged and counted as that model", async (_, hasRow) => {
     const key = await gateway.key();
-    const { meter } = await ask(key, { longCacheWrites: true, most: { webSearches: 2 } });
+    const { meter } = await ask(key, { asked: ["cacheWrite1hTokens"], most: { webSearches: 2 } });
     if (hasRow) {
       (meter as RequestMeter).writeRow();
       await gateway.app.gateway.writer.write({ kind: "reserve" });
@@ -118,16 +118,16 @@ describe("a request that another model answers", () => {
 
 test.each<[string, Partial<PromptExtent>, bigint]>([
   ["without extras at the usual prices", {}, 1000n * 8n + 100n * 30n],
-  ["with an hour in the cache", { longCacheWrites: true }, 1000n * 20n + 100n * 30n],
+  ["with an hour in the cache", { asked: ["cacheWrite1hTokens"] }, 1000n * 20n + 100n * 30n],
   ["with searches", { most: { webSearches: 5 } }, 1000n * 8n + 100n * 30n + 5n * 3000n],
 ])("a prompt %s is held at its most", async (_, prompt, hold) => {
   const key = await gateway.key();
   const { meter, tokenLimits } = await ask(key, prompt);
   expect(tokenLimits).toMatchObject({
     promptTokens: 1000,
-    cacheWrite1hTokens: prompt.longCacheWrites ? 1000 : 0,
+    asked: prompt.asked ?? [],
     completionTokens: 100,
-    webSearches: prompt.most?.webSearches ?? 0,
+    most: prompt.most ?? {},
   });
   await meter.settle({ status: "done", usage: { tokens: noUsage, estimated: false } });
   expect(await rowsOf(key)).toMatchObject([{ hold }]);

@@ -1,4 +1,5 @@
 import type { ProviderKind } from "../../config/schema.ts";
+import { figureDocs } from "../../contract/answerFields.ts";
 import {
   numbersOf,
   priceTable,
@@ -6,6 +7,7 @@ import {
   type DollarList,
   type PriceTable,
 } from "../../config/dollarPrices.ts";
+import { costKeyOf } from "../../contract/figures.ts";
 import { hasUnprintable } from "../../lib/printable.ts";
 import { multiply, plusPercent, roundUp, zero, type Decimal } from "../../lib/decimal.ts";
 import { visible } from "../../lib/terminal.ts";
@@ -89,8 +91,8 @@ export function importModel(model: ListedModel, sale: Sale): ImportedModel | Ski
     list_name: entry.name,
     notes: [
       ...unsold.map(
-        ({ price }) =>
-          `The list has a price of ${price.of}, and the gateway does not sell them over this route.`,
+        ({ name }) =>
+          `The list has a price of ${figureDocs[name].of}, and the gateway does not sell them over this route.`,
       ),
       ...model.notes,
     ],
@@ -113,7 +115,7 @@ function pricesOf(list: DollarList, { rate, margin }: Sale): PriceTable {
 
 /** Prices in dollars are the costs of the route too. */
 function costsOf(list: DollarList, { rate }: Sale): PriceTable {
-  return rate === undefined ? {} : inRoubles(list, rate, ({ costKey }) => costKey);
+  return rate === undefined ? {} : inRoubles(list, rate, costKeyOf);
 }
 
 /** Thousandths of a rouble, rounded up. */

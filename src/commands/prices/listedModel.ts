@@ -4,6 +4,7 @@ import type {
   DollarTier,
   DollarTiers,
 } from "../../config/dollarPrices.ts";
+import { figureDocs } from "../../contract/answerFields.ts";
 import { byPrice, type Figure, type PriceName } from "../../contract/figures.ts";
 import { serviceTiers, type ServiceTier } from "../../contract/priceList.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -249,7 +250,7 @@ class CostReader {
   /** In a service that costs more, a price that only the standard service has would be too low: it rises with the others. */
   #withFallbacks(tiers: DollarTiers, standard: DollarPrices, service: ServiceTier): DollarTiers {
     const base: { [Name in PriceName]?: Decimal } = { ...tiers.base };
-    for (const { price, fallback } of byPrice) {
+    for (const { name, price, fallback } of byPrice) {
       const usual = standard[price.name];
       const [before, after] = [standard, base].map(
         (one) => fallback && (one[fallback] ?? one.input),
@@ -257,7 +258,7 @@ class CostReader {
       if (!usual || base[price.name] || !before || !after || compare(after, before) <= 0) continue;
       base[price.name] = roundUpDigits(ratioUp(usual, after, before), DIGITS_MAX);
       this.#notes.add(
-        `The list has no price of ${price.of} in the service tier ${service}: it is taken to rise as the others.`,
+        `The list has no price of ${figureDocs[name].of} in the service tier ${service}: it is taken to rise as the others.`,
       );
     }
     return { ...tiers, base };

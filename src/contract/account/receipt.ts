@@ -1,8 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
-import { countFields, orNull, priceFields, Roubles, time } from "../answerFields.ts";
-import { countsOf, pricesOf, type Price, type Usage } from "../figures.ts";
+import { countFields, orNull, Roubles, time, usedPriceFields } from "../answerFields.ts";
+import { countsOf, pricesOfUsage, type Price, type Usage } from "../figures.ts";
 import { serviceTiers, type PricingNote } from "../priceList.ts";
 import { oneOf } from "../requestFields.ts";
 import { type Endpoint, endpoints, type RequestStatus, requestStatuses } from "./requestStatus.ts";
@@ -106,7 +106,7 @@ export type Receipt = Static<typeof Receipt>;
 export const Receipt = Type.Object({
   ...requestFields,
   refunded_rub: Roubles,
-  ...priceFields,
+  ...usedPriceFields,
   pricing: Type.Optional(Pricing),
   attempts: Type.Array(Attempt, {
     description: "The attempts that have ended, oldest first. A failed one costs nothing.",
@@ -158,7 +158,7 @@ export function receiptForm(request: ShownReceipt): Omit<Receipt, "attempts"> {
   return {
     ...requestForm(request),
     refunded_rub: formatRoubles(request.refunded),
-    ...pricesOf(request.price),
+    ...pricesOfUsage(request, request.price),
     ...(request.pricing !== null && { pricing: request.pricing }),
   };
 }

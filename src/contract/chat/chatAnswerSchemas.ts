@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox";
-import { tokens } from "../answerFields.ts";
+import { figureDocs, tokens } from "../answerFields.ts";
 import { StreamError } from "../errorSchemas.ts";
 import { otherFigures } from "../figures.ts";
 import { oneOf } from "../requestFields.ts";
@@ -17,9 +17,9 @@ const details = {
 
 /** Every answer may have them, so their names are not typed. */
 const others = Object.fromEntries(
-  otherFigures.map(({ field, answerDoc }) => [
+  otherFigures.map(({ name, field }) => [
     field,
-    Type.Optional(tokens(`${answerDoc} Absent if there are none.`)),
+    Type.Optional(tokens(`${figureDocs[name].doc} Absent if there are none.`)),
   ]),
 );
 

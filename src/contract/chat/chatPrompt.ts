@@ -8,7 +8,7 @@ import {
 } from "./chatRequestBody.ts";
 import { invalidRequest } from "../errors.ts";
 import { findChatObjects, type StoredObjects } from "../storedObjects.ts";
-import { attachmentTokensOf, measureText, noText, type TextSize } from "../textSize.ts";
+import { addSize, measureText, noText, sizeOfPart, type Sum, type TextSize } from "../textSize.ts";
 
 /** The listed fields, besides the messages, that a model reads. */
 const DEFINITION_FIELDS: ReadonlySet<string> = new Set(["tools", "functions", "response_format"]);
@@ -41,9 +41,9 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
     for (const name in message) {
       if (name === "role" || name === "content") continue;
       const size = sizeOfField(name, (message as JsonFields)[name]);
-      add(promptSize, size);
+      addSize(promptSize, size);
       const before = fieldSizes.get(name);
-      if (before) add(before, size);
+      if (before) addSize(before, size);
       else fieldSizes.set(name, size);
     }
     // The recording of an earlier answer, by its id.
@@ -74,18 +74,9 @@ function measureBesideMessages(body: JsonFields): Sum {
   const sum: Sum = { ...noText };
   for (const name in body) {
     const isRead = DEFINITION_FIELDS.has(name) || !CONVENTION_FIELDS.has(name);
-    if (isRead) add(sum, measureText(body[name]));
+    if (isRead) addSize(sum, measureText(body[name]));
   }
   return sum;
-}
-
-/** A mutable total. A prompt may have 10,000 messages, so no object is made for each. */
-type Sum = { -readonly [Field in keyof TextSize]: TextSize[Field] };
-
-function add(sum: Sum, { textBytes, nonTextParts, attachmentTokens }: TextSize): void {
-  sum.textBytes += textBytes;
-  sum.nonTextParts += nonTextParts;
-  sum.attachmentTokens += attachmentTokens;
 }
 
 function addContent(sum: Sum, content: RequestMessage["content"]): void {
@@ -93,10 +84,8 @@ function addContent(sum: Sum, content: RequestMessage["content"]): void {
   else {
     for (const part of content ?? []) {
       const text = textOf(part);
-      if (text === undefined) {
-        sum.nonTextParts += 1;
-        sum.attachmentTokens += attachmentTokensOf(part);
-      } else sum.textBytes += bytesOfString(text);
+      if (text === undefined) addSize(sum, sizeOfPart(part));
+      else sum.textBytes += bytesOfString(text);
     }
   }
 }
@@ -105,8 +94,16 @@ function addContent(sum: Sum, content: RequestMessage["content"]): void {
 function sizeOfField(name: string, value: unknown): TextSize {
   if (typeof value === "string") return { ...noText, textBytes: bytesOfString(value) };
   // The recording of an earlier answer, by its id: it is as short as an answer.
-  if (name === "audio") return { ...noText, nonTextParts: isJsonObject(value) ? 1 : 0 };
-  if (name === "images" && Array.isArray(value)) return { ...noText, nonTextParts: value.length };
+  if (name === "audio") {
+    const parts = isJsonObject(value) ? 1 : 0;
+    return { ...noText, nonTextParts: parts, audioParts: parts };
+  }
+  if (name === "images" && Array.isArray(value)) {
+    const sum: Sum = { ...noText };
+    for (const image of value as readonly unknown[])
+      addSize(sum, { ...sizeOfPart(image), attachmentTokens: 0 });
+    return sum;
+  }
   return measureText(value, isImage);
 }
 

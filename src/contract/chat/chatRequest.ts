@@ -3,13 +3,13 @@ import { type JsonFields, fieldsOf } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   bodyCheck,
+  ownValue,
   usesLongPromptCacheTtl,
   refuseDifferentBounds,
   refuseFields,
   refuseOtherNames,
 } from "../requestFields.ts";
-import { mostOf, refuseExtras, type ExtraRules } from "../extras.ts";
-import type { OtherCounts } from "../figures.ts";
+import { readExtras, type AskedExtras, type ExtraRules } from "../extras.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import {
   chatBodyWith,
@@ -49,7 +49,7 @@ export interface ChatRequest extends ChatFigures {
 }
 
 /** What the gateway needs of a chat, without the texts of its prompt. */
-export interface ChatFigures extends PromptMeasure {
+export interface ChatFigures extends PromptMeasure, AskedExtras {
   readonly model: string;
   readonly stream: boolean;
   /** The caller asks for usage in the stream. */
@@ -61,8 +61,6 @@ export interface ChatFigures extends PromptMeasure {
   /** A part of the prompt is to be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
   readonly serviceTier: AskedTier;
-  /** The most to hold for of what is billed one by one. */
-  readonly most: OtherCounts;
   readonly hasTools: boolean;
   readonly effort: ReasoningEffort | undefined;
   /** Stop sequences beyond those that a chat can have. The gateway applies them. */
@@ -120,7 +118,13 @@ export function chatFiguresOf(value: JsonFields, rules: ChatRequestRules): ChatF
       : checkOpenly(value, rules);
   refuseFields(value, rules.refusedFields);
   refuseOtherNames(value, "max_tokens");
-  refuseExtras(value, rules);
+  const measure = measurePrompt(body);
+  const { audioParts, videoParts } = measure.promptSize;
+  const extras = readExtras(value, rules, {
+    hasAudio: audioParts > 0,
+    hasVideo: videoParts > 0,
+    toolCallsBound: ownValue(value, "max_tool_calls"),
+  });
   const usesLongCacheTtl = usesLongPromptCacheTtl(value);
   refuseDifferentBounds(body);
   const { tools } = value;
@@ -134,8 +138,8 @@ export function chatFiguresOf(value: JsonFields, rules: ChatRequestRules): ChatF
     stop: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
     usesLongCacheTtl,
     serviceTier: askedTier(value),
-    most: mostOf(value, value["max_tool_calls"]),
-    ...measurePrompt(body),
+    ...extras,
+    ...measure,
     hasTools: Array.isArray(tools) && tools.length > 0,
     effort: body.reasoning_effort ?? undefined,
   };

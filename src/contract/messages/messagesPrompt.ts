@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { bytesOfString } from "../../lib/outline.ts";
-import { attachmentTokensOf, measureText, type TextSize } from "../textSize.ts";
+import { addSize, measureText, noText, sizeOfPart, type Sum, type TextSize } from "../textSize.ts";
 
 /** The sizes of a Messages request, for estimates. */
 export interface MessagesMeasure {
@@ -42,39 +42,34 @@ const ENVELOPE: ReadonlySet<string> = new Set([
 
 /** Measures a checked body. A part that is not text counts as one part, whatever its bytes. */
 export function measureMessages(body: JsonFields): MessagesMeasure {
-  const sum = new Sum();
+  const sum = new PromptSum();
   sum.addContent(body["system"]);
   const messages: readonly unknown[] = Array.isArray(body["messages"]) ? body["messages"] : [];
   for (const message of messages) if (isJsonObject(message)) sum.addContent(message["content"]);
   for (const name in body) if (!SETTINGS.has(name)) sum.addValue(body[name]);
-  const { textBytes, nonTextParts, attachmentTokens } = sum;
-  const promptSize = { textBytes, nonTextParts, attachmentTokens };
-  return { messageCount: messages.length, promptSize };
+  return { messageCount: messages.length, promptSize: sum.size };
 }
 
 /** A running total. Clients choose the nesting depth of results in results, so open contents are on an explicit stack. */
-class Sum {
-  textBytes = 0;
-  nonTextParts = 0;
-  attachmentTokens = 0;
+class PromptSum {
+  readonly size: Sum = { ...noText };
 
   addContent(content: unknown): void {
     const open: unknown[] = [content];
     while (open.length > 0) {
       const next = open.pop();
-      if (typeof next === "string") this.textBytes += bytesOfString(next);
+      if (typeof next === "string") this.size.textBytes += bytesOfString(next);
       else if (Array.isArray(next)) for (const block of next as unknown[]) open.push(block);
       else if (isJsonObject(next)) for (const inner of this.#addBlock(next)) open.push(inner);
     }
   }
 
   addValue(value: unknown): void {
-    this.textBytes += measureText(value).textBytes;
+    this.size.textBytes += measureText(value).textBytes;
   }
 
   #addAttachment(part: JsonFields): void {
-    this.nonTextParts += 1;
-    this.attachmentTokens += attachmentTokensOf(part);
+    addSize(this.size, sizeOfPart(part));
   }
 
   /** Returns the contents in the block. */

@@ -1,15 +1,15 @@
 import { askedTier, type AskedTier } from "../serviceTier.ts";
-import type { OtherCounts } from "../figures.ts";
 import { type Static, Type } from "@sinclair/typebox";
 import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { invalidRequest } from "../errors.ts";
 import {
+  type AskedExtras,
+  CALLS_DEFAULT,
+  CALLS_MAX,
   type ExtraRules,
   isClientTool,
   isWebSearch,
-  refuseExtras,
-  WEB_SEARCHES_DEFAULT,
-  WEB_SEARCHES_MAX,
+  readExtras,
 } from "../extras.ts";
 import { refuseKeysInOtherCase } from "../keyCase.ts";
 import {
@@ -87,7 +87,9 @@ export interface CountTokensRequest extends MessagesMeasure {
 }
 
 /** A checked request: what the gateway needs. A provider of kind anthropic gets the client's own text. */
-export interface MessagesRequest extends CountTokensRequest {
+export interface MessagesRequest extends CountTokensRequest, Omit<AskedExtras, "toolCallsMax"> {
+  /** The provider bills no runs of code. */
+  readonly runsCodeFree: boolean;
   readonly stream: boolean;
   readonly outputTokensBound: number;
   /** How many tokens of the bound reasoning may take. 0 if the client does not say. */
@@ -99,10 +101,6 @@ export interface MessagesRequest extends CountTokensRequest {
   /** A part of the prompt may be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
   readonly serviceTier: AskedTier;
-  /** The most to hold for of what is billed one by one. */
-  readonly most: OtherCounts;
-  /** The type of the tool that searches. */
-  readonly webSearchType: string | undefined;
 }
 
 export interface MessagesRules extends ExtraRules {
@@ -133,9 +131,10 @@ const checkCount = bodyCheck(CountTokensRequestBody);
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): MessagesRequest {
   const body = checkMessages(value);
-  refuseForeign(value, rules);
-  const tools = readServerTools(ownValue(value, "tools"));
   const measure = measureMessages(value);
+  const { extras, most, asked } = readForeign(value, rules, measure);
+  const tools = readServerTools(ownValue(value, "tools"));
+  const { webSearches, runsCodeFree } = tools;
   const objectIds = objectIdsOf(value);
   const hasServers = Array.isArray(ownValue(value, "mcp_servers"));
   return {
@@ -149,8 +148,14 @@ export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): M
     trimsPrompt: isGiven(value["context_management"]) || isGiven(value["compaction"]),
     usesLongCacheTtl: usesLongPromptCacheTtl(value),
     serviceTier: askedTier(value),
-    most: tools.most,
-    webSearchType: tools.webSearchType,
+    extras: runsCodeFree ? extras.filter(({ name }) => name !== CODE_EXECUTION) : extras,
+    most: {
+      ...most,
+      ...(webSearches > 0 && { webSearches }),
+      ...(runsCodeFree && { codeSessions: 0 }),
+    },
+    asked,
+    runsCodeFree,
     objectIds,
   };
 }
@@ -166,8 +171,10 @@ export function checkCountTokensRequest(
   rules: MessagesRules,
 ): CountTokensRequest {
   const { model } = checkCount(value);
-  refuseForeign(value, rules);
-  return { ...measureMessages(value), model, objectIds: objectIdsOf(value) };
+  const measure = measureMessages(value);
+  // A count costs nothing.
+  readForeign(value, rules, measure);
+  return { ...measure, model, objectIds: objectIdsOf(value) };
 }
 
 /**
@@ -179,7 +186,7 @@ export function inputTag(type: string): string {
 }
 
 /** Begins the message about a type of tools. */
-export function toolsAre(type: string): string {
+function toolsAre(type: string): string {
   return `tools: ${inputTag(type)} is`;
 }
 
@@ -193,12 +200,22 @@ function refuseThread(body: JsonFields): void {
   throw invalidRequest("thread is not supported", { details });
 }
 
-function refuseForeign(body: JsonFields, rules: MessagesRules): void {
+/** What the request asks for besides tokens. Throws ApiError 400 for what is not for a client of the gateway. */
+function readForeign(
+  body: JsonFields,
+  rules: MessagesRules,
+  { promptSize: { audioParts, videoParts } }: MessagesMeasure,
+): AskedExtras {
   refuseThread(body);
   refuseFields(body, [...rules.refusedFields, ...OPERATORS_FIELDS, ...OTHER_INTERFACES_FIELDS]);
   refuseOtherNames(body, "max_tokens");
-  refuseExtras(body, rules, toolsAre);
+  const extras = readExtras(body, rules, {
+    toolsAre,
+    hasAudio: audioParts > 0,
+    hasVideo: videoParts > 0,
+  });
   refuseMessagesInOtherCase(body);
+  return extras;
 }
 
 const MESSAGE_KEYS: ReadonlySet<string> = new Set(["role", "content"]);
@@ -233,35 +250,47 @@ function listOf(value: unknown): readonly unknown[] {
 interface ServerTools {
   /** The results of these tools make the prompt longer. */
   readonly areAny: boolean;
-  readonly most: OtherCounts;
-  /** The type of the first such tool, such as `web_search_20250305`. */
-  readonly webSearchType: string | undefined;
+  /** The most searches of all of them together. */
+  readonly webSearches: number;
+  /** The provider bills no runs of code. */
+  readonly runsCodeFree: boolean;
 }
 
-/** Reads the definitions of tools that `refuseExtras` lets pass. Throws ApiError 400 for too many searches. */
+const CODE_EXECUTION = "code_execution";
+
+/**
+ * From this version on the web tools run code themselves, and runs of code are free beside them:
+ * https://platform.claude.com/docs/en/about-claude/pricing#tool-use-pricing
+ */
+const WEB_TOOL = /^web_(?:search|fetch)_(\d{8})$/;
+const FREE_RUNS_SINCE = "20260209";
+
+/** Reads the definitions of tools that `readExtras` lets pass. Throws ApiError 400 for too many searches. */
 function readServerTools(tools: unknown): ServerTools {
   let areAny = false;
   let webSearches = 0;
-  let webSearchType: string | undefined;
+  let runsCodeFree = false;
   const list: readonly unknown[] = Array.isArray(tools) ? tools : [];
   for (const [index, definition] of list.entries()) {
     const tool = fieldsOf(definition);
     if (isClientTool(tool)) continue;
     areAny = true;
     const { type } = tool;
-    if (typeof type !== "string" || !isWebSearch(type)) continue;
-    webSearchType ??= type;
+    if (typeof type !== "string") continue;
+    const [, version = ""] = WEB_TOOL.exec(type) ?? [];
+    runsCodeFree ||= version >= FREE_RUNS_SINCE;
+    if (!isWebSearch(type)) continue;
     webSearches += searchesOf(tool, `tools[${index}]`);
-    if (webSearches > WEB_SEARCHES_MAX) {
-      throw invalidRequest(`tools must allow at most ${WEB_SEARCHES_MAX} web searches together`);
+    if (webSearches > CALLS_MAX) {
+      throw invalidRequest(`tools must allow at most ${CALLS_MAX} web searches together`);
     }
   }
-  return { areAny, most: { webSearches }, webSearchType };
+  return { areAny, webSearches, runsCodeFree };
 }
 
 function searchesOf({ max_uses: uses = null }: JsonFields, path: string): number {
-  if (uses === null) return WEB_SEARCHES_DEFAULT;
+  if (uses === null) return CALLS_DEFAULT;
   const isCount = typeof uses === "number" && Number.isInteger(uses) && uses >= 1;
-  if (isCount && uses <= WEB_SEARCHES_MAX) return uses;
-  throw invalidRequest(`${path}.max_uses must be an integer from 1 to ${WEB_SEARCHES_MAX}`);
+  if (isCount && uses <= CALLS_MAX) return uses;
+  throw invalidRequest(`${path}.max_uses must be an integer from 1 to ${CALLS_MAX}`);
 }

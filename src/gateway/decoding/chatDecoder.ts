@@ -1,4 +1,4 @@
-import { addCounts, type OtherCounts } from "../../contract/figures.ts";
+import type { OtherCounts } from "../../contract/figures.ts";
 import type { GeneratedText } from "../../billing/estimate.ts";
 import { bearsContent, type ChatChunk, type ChunkChoice } from "../../contract/chat/chatAnswer.ts";
 import { finishReasonOf } from "../../contract/chat/finishReason.ts";
@@ -196,11 +196,11 @@ export class ChatDecoder implements AnswerDecoder {
       if (read.isWhole) this.#finishBegunChoices();
       this.#close();
     }
-    if (read.kind !== "done") this.#reasoning.addEncrypted(read.encryptedLength ?? 0);
-    if (read.kind === "nothing") {
-      if (read.ranTool) this.providerCalls += 1;
-      this.counts = addCounts(this.counts, read.counts);
+    if (read.kind !== "done") {
+      this.#reasoning.addEncrypted(read.encryptedLength ?? 0);
+      if (read.counts) this.counts = read.counts;
     }
+    if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
     this.model ??= read.chunk["model"];
     if (read.services?.length) this.services = read.services;

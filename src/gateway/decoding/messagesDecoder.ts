@@ -21,6 +21,7 @@ import { EncryptedReasoning } from "./generatedContent.ts";
 
 /** Results of tools that the provider runs, such as `web_search_tool_result`. */
 const SERVER_RESULT = /_tool_result$/;
+const CODE_RESULT = /code_execution_tool_result$/;
 /** Blocks whose content comes with their deltas. All others are content as soon as they start. */
 const EMPTY_AT_START: ReadonlySet<unknown> = new Set(["text", "thinking", "redacted_thinking"]);
 
@@ -44,6 +45,7 @@ export class MessagesDecoder implements AnswerDecoder {
   textDeltas = 0;
   providerCalls = 0;
   readonly #failure: (error: StreamFailure) => string;
+  readonly #runsCodeFree: boolean;
   readonly #reasoning = new EncryptedReasoning();
   readonly #reported = new ReportedUsage();
   readonly #templates = new ChunkTemplates();
@@ -52,12 +54,14 @@ export class MessagesDecoder implements AnswerDecoder {
   readonly #buffer = new AnswerBuffer<Uint8Array>("the end of the answer is too long");
   #hasStop = false;
   #searches = 0;
+  #runs = 0;
   /** The usage as the provider reported it so far. */
   #usage: JsonFields = {};
 
   /** `failure` makes the event that ends a failed stream. It must not retain the request. */
-  constructor(failure: (error: StreamFailure) => string) {
+  constructor(failure: (error: StreamFailure) => string, runsCodeFree = false) {
     this.#failure = failure;
+    this.#runsCodeFree = runsCodeFree;
   }
 
   get usage(): Usage | undefined {
@@ -187,7 +191,9 @@ export class MessagesDecoder implements AnswerDecoder {
     const { type, text, thinking, data, name } = block;
     this.hasContent ||= !EMPTY_AT_START.has(type);
     if (typeof type === "string" && SERVER_RESULT.test(type)) this.providerCalls += 1;
-    if (type === "web_search_tool_result" && Array.isArray(block["content"])) this.#addSearch();
+    if (type === "web_search_tool_result" && Array.isArray(block["content"]))
+      this.#addToolUse(1, 0);
+    else if (CODE_RESULT.test(String(type))) this.#addToolUse(0, 1);
     if (typeof data === "string") this.#reasoning.addEncrypted(data.length);
     if (typeof name === "string") this.#countText(Buffer.byteLength(name));
     this.#addText(text);
@@ -233,20 +239,21 @@ export class MessagesDecoder implements AnswerDecoder {
   }
 
   #addUsage(reported: JsonFields, mayBeWhole: boolean): void {
-    const usage = readMessagesUsage(reported);
+    const usage = readMessagesUsage(reported, this.#runsCodeFree);
     if (!usage) return;
     const text = { bytes: this.textBytes, deltas: this.textDeltas };
     this.#reported.add(usage, text, false, mayBeWhole);
   }
 
   /**
-   * A search with results is billed, also if the end of the answer, which has the count, never comes. No output tokens
-   * may be known yet, and a usage without them is none.
+   * A search with results is billed, and a run of code, also if the end of the answer, which has the counts, never comes. No
+   * output tokens may be known yet, and a usage without them is none.
    */
-  #addSearch(): void {
-    this.#searches += 1;
-    const searches = { server_tool_use: { web_search_requests: this.#searches } };
-    this.#usage = laterUsage(this.#usage, searches);
+  #addToolUse(searches: number, runs: number): void {
+    this.#searches += searches;
+    this.#runs += runs;
+    const uses = { web_search_requests: this.#searches, code_execution_requests: this.#runs };
+    this.#usage = laterUsage(this.#usage, { server_tool_use: uses });
     this.#addUsage({ ...this.#usage, output_tokens: this.#usage["output_tokens"] ?? 0 }, false);
   }
 

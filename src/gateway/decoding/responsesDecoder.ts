@@ -1,11 +1,13 @@
-import { addCounts, largerCounts, type OtherCounts } from "../../contract/figures.ts";
+import type { OtherCounts } from "../../contract/figures.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
 import {
   finishReasonsOf,
   isProviderCall,
+  ItemCounter,
   measureItem,
-  countedItems,
+  PICTURE_CALL,
   providerCallsOf,
+  toolCountsOf,
 } from "../../contract/responses.ts";
 import { servicesOf } from "../../contract/serviceTier.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
@@ -47,7 +49,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   model: unknown;
   finishReasons: readonly string[] = [];
   providerCalls = 0;
-  counts: OtherCounts = {};
+  readonly #items = new ItemCounter();
   services: readonly string[] = [];
   textBytes = 0;
   textDeltas = 0;
@@ -67,6 +69,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   /** A response reports its usage only at its end. */
   get isUsageFinal(): boolean {
     return this.usage !== undefined;
+  }
+
+  get counts(): OtherCounts {
+    return this.#items.counts;
   }
 
   get encryptedReasoningBytes(): number {
@@ -127,15 +133,23 @@ export class ResponsesDecoder implements AnswerDecoder {
     }
     // Throws for an excessive event, before it is relayed or counts as content.
     if (type !== undefined) this.#readNamed(type, fields);
+    // Most items that begin need no reading.
+    if (type === "response.output_item.added" && mayBePicture(event.raw))
+      this.#items.begin(fields()["item"]);
     this.hasContent ||= isContent(type, fields);
     this.#buffer.send(event.raw, this.hasContent);
   }
 
   #readNamed(type: string, fields: EventFields): void {
-    if (type === "response.created") this.#objects.add(responseIn(fields()), { isWhole: false });
+    if (type === "response.created") this.#begin(responseIn(fields()));
     else if (type === "response.output_item.done") this.#readItem(fields()["item"]);
     else if (type.endsWith(".delta") && !AUDIO.test(type)) this.#readDelta(type, fields());
     this.#eventCount += 1;
+  }
+
+  #begin(response: JsonFields): void {
+    this.#objects.add(response, { isWhole: false });
+    this.#items.readTools(response["tools"]);
   }
 
   #readDelta(type: string, { delta }: JsonFields): void {
@@ -150,7 +164,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #readItem(item: unknown): void {
     if (!isJsonObject(item)) return;
     if (isProviderCall(item)) this.providerCalls += 1;
-    this.counts = addCounts(this.counts, countedItems([item]));
+    this.#items.add(item);
     const { encrypted_content: encrypted } = item;
     if (typeof encrypted === "string") this.#reasoning.addEncrypted(encrypted.length);
   }
@@ -165,8 +179,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     const response = responseIn(fields);
     this.#buffer.keep(raw, raw.byteLength);
     // The usage comes first: it is charged even if the rest of the event throws.
-    this.counts = largerCounts(this.counts, countedItems(response["output"]));
-    this.usage = readResponsesUsage(response["usage"], this.counts);
+    this.usage = readResponsesUsage(response["usage"], toolCountsOf(response, this.#items));
     this.model = response["model"];
     this.services = servicesOf(response);
     this.finishReasons = finishReasonsOf(response);
@@ -208,6 +221,10 @@ function eventType({ event: name }: SseEvent, fields: EventFields): string | und
 function failureIn(type: string | undefined, fields: EventFields): AnswerError | undefined {
   if (type === "error") return reportedFailureOf(fields());
   return type === undefined ? reportedFailureIn(fields()) : undefined;
+}
+
+function mayBePicture(raw: Uint8Array): boolean {
+  return Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength).includes(PICTURE_CALL);
 }
 
 function isContent(type: string | undefined, fields: EventFields): boolean {

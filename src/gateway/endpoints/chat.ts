@@ -3,14 +3,14 @@ import { estimateTokens } from "../../billing/estimate.ts";
 import { chatFiguresOf, withBody, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
 import { checkPromptBody, type CheckedPrompt } from "../../contract/jsonBody.ts";
-import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { unsoldTier } from "../../contract/serviceTier.ts";
+import { askedWithCache, longPromptCacheTtl } from "../../contract/requestFields.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import { sessionOf } from "../admission/session.ts";
 import { admit } from "../admission/admit.ts";
+import { modelsThatSell, toolCallsMaxima } from "../admission/soldExtras.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
-import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from "../catalog.ts";
+import { chatCandidatesOf, findModels, type CatalogModel } from "../catalog.ts";
 import { pricesFor } from "../soldPrices.ts";
 import { wholeValue } from "../../lib/jsonObject.ts";
 import { ChatForm } from "../decoding/chatForm.ts";
@@ -32,16 +32,17 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
   const { model, stream, outputTokensBound } = request;
   scope.addLogFields({ endpoint: "chat", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
-  const models = withoutRefused(
-    named,
-    named.map((one) => unpricedIn(scope, request, one)),
+  const models = modelsThatSell(scope, "chat", request, named, (one) =>
+    longCacheIn(scope, request, one),
   );
   refuseStoredFiles(scope, request);
   const candidates = chatCandidatesOf(models);
   const identityFor = (id: string): AnswerIdentity => identityOf(scope, id);
   const forms = chatForms(request.includeUsage);
   const runTask = taskRunner(scope, object);
-  const call = new ChatCall({ endpoint: "chat", request, object, runTask }, identityFor, forms);
+  const toolCallsMax = toolCallsMaxima(scope, request, models);
+  const source = { endpoint: "chat", request, object, runTask, toolCallsMax } as const;
+  const call = new ChatCall(source, identityFor, forms);
   await call.refuseUnsupported(candidates, outputTokensBound);
   const addedBytes = await call.addedPromptBytes(candidates);
   const checked = withChecked(scope, {
@@ -55,7 +56,7 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
       bodyBytes: object.bytes.length + addedBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
-      longCacheWrites: request.usesLongCacheTtl,
+      asked: askedWithCache(request),
       most: request.most,
     },
     ...promptFiguresOf(request, candidates),
@@ -123,19 +124,18 @@ export function identityOf(scope: RequestScope, model: string): AnswerIdentity {
 }
 
 /**
- * The 400 of a service tier that the model does not sell, and of a cache write for an hour, unless the model sells it and every route reports how many tokens are kept for how
+ * The 400 of a cache write for an hour, unless the model sells it and every route reports how many tokens are kept for how
  * long.
  */
-function unpricedIn(
+function longCacheIn(
   scope: RequestScope,
   request: ChatRequest,
   { config, chatCandidates }: CatalogModel,
 ): ApiError | undefined {
-  const prices = pricesFor(scope, config);
-  const tier = unsoldTier(prices, request.serviceTier, scope.snapshot.config.api.allowedTools);
-  if (tier || !request.usesLongCacheTtl) return tier;
+  if (!request.usesLongCacheTtl) return undefined;
+  const { sells } = pricesFor(scope, config);
   const areReported = chatCandidates.every(({ provider }) => provider.config.kind === "anthropic");
-  return prices.sells.cacheWrite1hTokens && areReported ? undefined : longPromptCacheTtl();
+  return sells.cacheWrite1hTokens && areReported ? undefined : longPromptCacheTtl();
 }
 
 /** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */

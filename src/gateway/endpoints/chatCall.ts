@@ -1,6 +1,7 @@
 import { figuresOf, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
+import type { ModelConfig } from "../../config/schema.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import { addedPromptBytes, keepsChats } from "../../providers/dialect/adaptChat.ts";
@@ -43,6 +44,8 @@ export interface ChatSource {
   readonly object: JsonObjectText;
   /** Set for a large body: the Worker writes it, unless the text stays as it is. */
   readonly runTask: RunTask | undefined;
+  /** The maximum of calls of the provider's tools that is sent, by the model. */
+  readonly toolCallsMax?: ReadonlyMap<ModelConfig, number> | undefined;
 }
 
 /**
@@ -162,8 +165,8 @@ export class ChatCall implements ProviderCall {
 
   #targetOf(candidate: Candidate): ChatTarget {
     if (this.#target?.candidate === candidate) return this.#target.target;
-    const { endpoint, request } = this.#source;
-    const target = chatTargetOf(endpoint, request, candidate);
+    const { endpoint, request, toolCallsMax } = this.#source;
+    const target = chatTargetOf(endpoint, request, candidate, toolCallsMax?.get(candidate.model));
     this.#target = { candidate, target };
     return target;
   }

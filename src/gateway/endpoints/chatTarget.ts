@@ -27,6 +27,7 @@ export interface ChatTarget {
   /** The provider has the chat interface and gets the client's own text. */
   readonly isNative: boolean;
   readonly cachesPrompt: boolean;
+  readonly toolCallsMax: number | undefined;
 }
 
 /** The bound to send, and the tokens that the hold pays for. */
@@ -43,6 +44,7 @@ export function chatTargetOf(
   endpoint: Endpoint,
   request: ChatFigures,
   candidate: Candidate,
+  toolCallsMax?: number,
 ): ChatTarget {
   const { route, model } = candidate;
   const { config } = candidate.provider;
@@ -57,6 +59,7 @@ export function chatTargetOf(
     isRewritten: endpoint !== "chat",
     isNative: api === route.api && serviceOf(endpoint, candidate) === "native",
     cachesPrompt: cachesPrompt(config, model, request),
+    toolCallsMax,
   };
 }
 
@@ -77,6 +80,7 @@ export function encodeChat(chat: Chat, target: ChatTarget, bounds: ChoiceBounds)
     ...bounds,
     options: target.provider,
     cachesPrompt: target.cachesPrompt,
+    toolCallsMax: target.toolCallsMax,
   });
   return { encoded, toolNames: changedToolNames(chat.request, dialect) };
 }

@@ -2,13 +2,11 @@ import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import type { ApiError } from "../../contract/errors.ts";
 import { invalidRequest, type StreamFailure } from "../../contract/errors.ts";
-import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
-import { servicesOf, unsoldTier } from "../../contract/serviceTier.ts";
-import { longPromptCacheTtl } from "../../contract/requestFields.ts";
+import { servicesOf } from "../../contract/serviceTier.ts";
+import { askedWithCache, longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesAnswer.ts";
 import {
   checkMessagesRequest,
-  toolsAre,
   type MessagesRequest,
 } from "../../contract/messages/messagesRequest.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
@@ -29,10 +27,11 @@ import { reportedFailureIn } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import { sessionOf } from "../admission/session.ts";
 import { admit, changedBound } from "../admission/admit.ts";
+import { modelsThatSell } from "../admission/soldExtras.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
 import { billedUsage } from "../billedUsage.ts";
-import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from "../catalog.ts";
+import { chatCandidatesOf, findModels, type CatalogModel } from "../catalog.ts";
 import { pricesFor } from "../soldPrices.ts";
 import { identityOf } from "./chat.ts";
 import { messageBlocksBytes } from "../decoding/generatedContent.ts";
@@ -62,9 +61,8 @@ export async function messages(scope: RequestScope, body: Uint8Array): Promise<A
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "messages", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
-  const models = withoutRefused(
-    named,
-    named.map((one) => unpricedIn(scope, one, request)),
+  const models = modelsThatSell(scope, "messages", request, named, (one) =>
+    longCacheIn(scope, one, request),
   );
   const candidates = chatCandidatesOf(models);
   refuseForeignFiles(scope, request.objectIds);
@@ -89,7 +87,7 @@ export async function messages(scope: RequestScope, body: Uint8Array): Promise<A
       bodyBytes: object.bytes.length + addedBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
-      longCacheWrites: request.usesLongCacheTtl,
+      asked: askedWithCache(request),
       most: request.most,
     },
     promptEstimate,
@@ -142,13 +140,13 @@ class NativeMessages implements ProviderCall {
   }
 
   decoder(): MessagesDecoder {
-    return new MessagesDecoder(failureOf(this.#requestId));
+    return new MessagesDecoder(failureOf(this.#requestId), this.#request.runsCodeFree);
   }
 
   read(scope: AdmittedScope, answer: Uint8Array): ReadAnswer {
     const message = parseMessage(decodeAnswer(answer));
     const read = {
-      usage: readMessagesUsage(message["usage"]),
+      usage: readMessagesUsage(message["usage"], this.#request.runsCodeFree),
       isUsageFinal: true,
       get textBytes() {
         return messageBlocksBytes(message["content"]);
@@ -185,23 +183,14 @@ export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">):
   return estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
 }
 
-/** The 400 of an extra that has no price. Nothing is sent to a provider. */
-function unpricedIn(
+/** The 400 of a cache write for an hour, unless the model sells it. Other providers get a chat, which has none. */
+function longCacheIn(
   scope: RequestScope,
-  model: CatalogModel,
-  request: MessagesRequest,
+  { config, chatCandidates }: CatalogModel,
+  { usesLongCacheTtl }: MessagesRequest,
 ): ApiError | undefined {
-  const { allowedTools } = scope.snapshot.config.api;
-  const prices = pricesFor(scope, model.config);
-  const tier = unsoldTier(prices, request.serviceTier, allowedTools);
-  if (tier !== undefined) return tier;
-  const { sells } = prices;
-  // Other providers get a chat, which has neither cache writes for an hour nor web searches.
-  if (!model.chatCandidates.some(isNative)) return undefined;
-  if (request.usesLongCacheTtl && !sells.cacheWrite1hTokens) return longPromptCacheTtl();
-  if (request.webSearchType === undefined || sells.webSearches) return undefined;
-  const isGiven = namesWebSearch(allowedTools);
-  return isGiven ? undefined : unpricedWebSearch(toolsAre(request.webSearchType));
+  if (!usesLongCacheTtl || !chatCandidates.some(isNative)) return undefined;
+  return pricesFor(scope, config).sells.cacheWrite1hTokens ? undefined : longPromptCacheTtl();
 }
 
 /** A request as a chat, or why that is not possible: then only native routes get it. */

@@ -4,12 +4,12 @@ import { ApiError, invalidRequest } from "../../contract/errors.ts";
 import {
   checkResponsesRequest,
   finishReasonsOf,
-  countedItems,
   providerCallsOf,
+  toolCountsOf,
   type ResponsesRequest,
 } from "../../contract/responses.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { servicesOf, unsoldTier } from "../../contract/serviceTier.ts";
+import { servicesOf } from "../../contract/serviceTier.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
 import { isJsonObject, textOf, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
@@ -19,16 +19,17 @@ import {
   parseAnswerJson,
   UnsupportedRequestError,
   type EncodedRequest,
+  type NativeCall,
   type UsageMember,
 } from "../../providers/provider.ts";
 import { reportedFailureIn } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import { sessionOf } from "../admission/session.ts";
 import { admit, changedBound } from "../admission/admit.ts";
+import { modelsThatSell, toolCallsMaxOf } from "../admission/soldExtras.ts";
 import { answerJson } from "../answerJson.ts";
 import type { Answer } from "../answer.ts";
-import { chatCandidatesOf, findModels, withoutRefused, type ModelChain } from "../catalog.ts";
-import { pricesFor } from "../soldPrices.ts";
+import { chatCandidatesOf, findModels, type ModelChain } from "../catalog.ts";
 import { billedUsage, historyTokensOf, isFailureBilled } from "../billedUsage.ts";
 import { serviceOf } from "../interfaces.ts";
 import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
@@ -69,14 +70,8 @@ export async function responses(scope: RequestScope, body: Uint8Array): Promise<
   );
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "responses", model, stream });
-  const { catalog, config } = scope.snapshot;
-  const named = findModels(catalog, scope.caller.models, model);
-  const models = withoutRefused(
-    named,
-    named.map((one) =>
-      unsoldTier(pricesFor(scope, one.config), request.serviceTier, config.api.allowedTools),
-    ),
-  );
+  const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
+  const models = modelsThatSell(scope, "responses", request, named);
   const plan = await planOf(scope, request, object, models);
   const { candidates, translated } = plan;
   const checked = withChecked(scope, {
@@ -94,7 +89,7 @@ export async function responses(scope: RequestScope, body: Uint8Array): Promise<
     choiceCount: request.choiceCount,
   });
   const admitted = await admit(checked);
-  const native = new NativeResponses(object, taskRunner(scope, object));
+  const native = new NativeResponses(request, object, taskRunner(scope, object));
   const call = translated
     ? new EitherCall({ isNative, native, chat: () => translated.chat })
     : native;
@@ -163,12 +158,12 @@ async function promptOf(
   { candidates, translated }: Plan,
 ): Promise<PromptExtent> {
   const unbounded = request.needsWholeContext;
-  const { most } = request;
-  const native = { bodyBytes, messageCount: 0, unbounded, longCacheWrites: false, most };
+  const { asked, most } = request;
+  const native = { bodyBytes, messageCount: 0, unbounded, asked, most };
   if (!translated) return native;
   const { chat, prompt } = translated;
   const chatBytes = prompt.bodyBytes + (await chat.addedPromptBytes(candidates));
-  if (!candidates.some(isNative)) return { ...prompt, bodyBytes: chatBytes };
+  if (!candidates.some(isNative)) return { ...prompt, bodyBytes: chatBytes, asked };
   return {
     ...native,
     bodyBytes: Math.max(bodyBytes, chatBytes),
@@ -190,18 +185,27 @@ function promptEstimateOf(
 
 /** A route with the responses interface gets the client's text, and its bytes are returned. */
 class NativeResponses implements ProviderCall {
+  readonly #tools: Pick<ResponsesRequest, "most" | "toolCallsMax">;
   readonly #ownText: () => JsonObjectText | Promise<JsonObjectText>;
 
-  constructor(object: JsonObjectText, runTask: RunTask | undefined) {
+  constructor(
+    { most, toolCallsMax }: ResponsesRequest,
+    object: JsonObjectText,
+    runTask: RunTask | undefined,
+  ) {
+    this.#tools = { most, toolCallsMax };
     this.#ownText = lazy(() => ownResponses(object, runTask));
   }
 
   encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest | Promise<EncodedRequest> {
-    const bound = changedBound(scope, candidate);
+    const bounds = {
+      outputTokensBound: changedBound(scope, candidate),
+      toolCallsMax: toolCallsMaxOf(scope, this.#tools, candidate.model),
+    };
     const text = this.#ownText();
     return text instanceof Promise
-      ? text.then((own) => encodeResponses(own, candidate, bound))
-      : encodeResponses(text, candidate, bound);
+      ? text.then((own) => encodeResponses(own, candidate, bounds))
+      : encodeResponses(text, candidate, bounds);
   }
 
   decoder(): ResponsesDecoder {
@@ -212,7 +216,7 @@ class NativeResponses implements ProviderCall {
     const response = parseResponse(decodeAnswer(received));
     const isFailed = response["status"] === "failed";
     const read = {
-      usage: readResponsesUsage(response["usage"], countedItems(response["output"])),
+      usage: readResponsesUsage(response["usage"], toolCountsOf(response)),
       isUsageFinal: true,
       providerCalls: providerCallsOf(response["output"]),
       textBytes: outputBytes(response["output"]),
@@ -252,11 +256,11 @@ export function parseResponse(text: string): JsonFields {
   throw reportedFailureIn(value) ?? new AnswerError("the answer is not a response");
 }
 
-/** Encodes the client's text for a route that serves the responses interface. `bound` replaces the client's. */
+/** Encodes the client's text for a route that serves the responses interface. The bounds replace the client's. */
 export function encodeResponses(
   object: JsonObjectText,
   { provider, route }: Candidate,
-  bound?: number,
+  bounds: Pick<NativeCall, "outputTokensBound" | "toolCallsMax"> = {},
 ): EncodedRequest {
   const { responses } = provider.adapter;
   if (!responses) throw new Error(`provider ${provider.id} has no responses interface`);
@@ -265,7 +269,7 @@ export function encodeResponses(
     object,
     model: route.model,
     headers: {},
-    outputTokensBound: bound,
+    ...bounds,
     dropFields,
   });
 }

@@ -144,11 +144,16 @@ function sourceOf(url: string, path: string): PartSource {
   return { kind: "data", mediaType: registeredMediaType(mediaType), base64: url.slice(comma + 1) };
 }
 
-/** Throws UnsupportedRequestError for kinds of answers that only OpenAI's own interface has. */
-export function refuseOtherAnswers(body: JsonFields): void {
+/** Throws UnsupportedRequestError for kinds of answers that an interface does not have. `modes`: what it has besides text. */
+export function refuseOtherAnswers(body: JsonFields, modes: readonly string[] = []): void {
   const { modalities, web_search_options: search } = body;
   if (isGiven(search)) throw unsupported("web_search_options");
-  if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
+  if (
+    Array.isArray(modalities) &&
+    (modalities as readonly unknown[]).some(
+      (mode) => !["text", ...modes].some((one) => one === mode),
+    )
+  ) {
     throw unsupported("modalities");
   }
 }

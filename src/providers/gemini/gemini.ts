@@ -7,7 +7,7 @@ import {
   type NameRule,
 } from "../provider.ts";
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
-import { isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
 import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
 import {
   formatInstruction,
@@ -80,7 +80,7 @@ const HELD_SETTINGS = ["candidateCount", "candidate_count", "maxOutputTokens", "
 function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   const { body, stream } = call.request;
   refuseOwnFields(body);
-  refuseOtherAnswers(body);
+  refuseOtherAnswers(body, ["image"]);
   const asText = formatInText(body, call.model);
   const { contents, systemInstruction } = geminiContents(body.messages, call.model, asText);
   const fields = {
@@ -99,8 +99,8 @@ function encodeGeminiRequest(call: ChatCall): EncodedRequest {
  */
 function formatInText(body: ChatRequestBody, model: string): string | undefined {
   const format = formatOf(body);
-  if (format === undefined || takesFormatWithTools(model) || toolsOf(body).length === 0)
-    return undefined;
+  if (format === undefined || takesFormatWithTools(model)) return undefined;
+  if (toolsOf(withoutOwnTools(body).body).length === 0) return undefined;
   return formatInstruction(format);
 }
 
@@ -114,18 +114,47 @@ function refuseOwnFields(body: JsonFields): void {
  * The parameters are JSON Schemas, so they go into `parametersJsonSchema`: `parameters` refuses many of their
  * keywords.
  */
-function toolFields(body: ChatRequestBody): JsonFields {
+function toolFields(given: ChatRequestBody): JsonFields {
+  const { own, body } = withoutOwnTools(given);
   const choice = toolChoiceOf(body);
   const tools = toolsOf(body);
-  if (tools.length === 0) return {};
+  if (tools.length === 0) return own.length > 0 ? { tools: own } : {};
   const functionDeclarations = tools.map(({ name, description, parameters }) => ({
     name,
     description,
     parametersJsonSchema: parameters && geminiSchema(parametersOf(parameters)),
   }));
-  if (choice === undefined) return { tools: [{ functionDeclarations }] };
+  const declared = [...own, { functionDeclarations }];
+  if (choice === undefined) return { tools: declared };
   const functionCallingConfig = callingConfigOf(choice);
-  return { tools: [{ functionDeclarations }], toolConfig: { functionCallingConfig } };
+  return { tools: declared, toolConfig: { functionCallingConfig } };
+}
+
+/** Google's own tools whose use its answers count. */
+const OWN_TOOLS: ReadonlyMap<string, string> = new Map([
+  ["google_search", "googleSearch"],
+  ["googleSearch", "googleSearch"],
+  ["google_maps", "googleMaps"],
+  ["googleMaps", "googleMaps"],
+]);
+
+/** Takes Google's own tools, in its form or with a type, out of the list. Other tools of Google are left there, and refused. */
+function withoutOwnTools(body: ChatRequestBody): {
+  readonly own: readonly JsonFields[];
+  readonly body: ChatRequestBody;
+} {
+  const { tools }: JsonFields = body;
+  if (!Array.isArray(tools)) return { own: [], body };
+  const own: JsonFields[] = [];
+  const others = (tools as readonly unknown[]).filter((tool) => {
+    const { type, ...fields } = fieldsOf(tool);
+    const [first = ""] = Object.keys(fields);
+    const name = OWN_TOOLS.get(typeof type === "string" ? type : first);
+    if (name === undefined || Object.keys(fields).length > 1) return true;
+    own.push({ [name]: fieldsOf(fields[first]) });
+    return false;
+  });
+  return { own, body: own.length > 0 ? ({ ...body, tools: others } as ChatRequestBody) : body };
 }
 
 /**
@@ -159,6 +188,7 @@ function generationConfigOf({
     // Many clients send a zero, which is the default. Most models refuse the field.
     presencePenalty: numberOf(body, "presence_penalty") || undefined,
     frequencyPenalty: numberOf(body, "frequency_penalty") || undefined,
+    responseModalities: modalitiesOf(body),
     responseMimeType: format && "application/json",
     responseJsonSchema: format?.kind === "schema" ? geminiSchema(format.schema) : undefined,
     thinkingConfig: thinkingConfigOf(model, body.reasoning_effort ?? undefined, outputTokensMax),
@@ -184,6 +214,11 @@ function subsetOf(schema: unknown, level: number): unknown {
   const isAlone = Object.keys(beside).every((key) => key.startsWith("$"));
   if (reference === undefined || isAlone) return inner;
   return { ...beside, anyOf: [{ $ref: reference }] };
+}
+
+function modalitiesOf({ modalities }: JsonFields): readonly string[] | undefined {
+  if (!Array.isArray(modalities) || !modalities.includes("image")) return undefined;
+  return modalities.map((mode) => String(mode).toUpperCase());
 }
 
 function ownSettings(body: JsonFields): JsonFields {

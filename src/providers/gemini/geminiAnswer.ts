@@ -1,5 +1,6 @@
 import { bearsContent } from "../../contract/chat/chatAnswer.ts";
 import { isMissingFinishReason, isUnknownFinishReason } from "../../contract/chat/finishReason.ts";
+import { largerCounts, type OtherCounts } from "../../contract/figures.ts";
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";
@@ -95,6 +96,8 @@ function readAnswer(
       : candidates;
   const idPrefix = (): string => (state.idPrefix ??= idPrefixOf(answer["responseId"], text));
   const choices = found.map((candidate, at) => readCandidate(candidate, at, state, idPrefix));
+  // An event of a stream repeats what the tools did, or has it alone.
+  state.searches = largerCounts(state.searches, searchesOf(found, answer["modelVersion"]));
   return { choices, ...usageOf(answer["usageMetadata"], state) };
 }
 
@@ -108,6 +111,8 @@ function idPrefixOf(responseId: unknown, text: string): string {
   const own = typeof responseId === "string" ? responseId.replace(/[^\w-]/g, "") : "";
   return `call_${(own || sha256(text).toHex()).slice(0, ID_CHARS_MAX)}`;
 }
+
+type UsageState = Pick<StreamState, "hasContent"> & Partial<StreamState>;
 
 interface ReadUsage {
   readonly usage: Usage | undefined;
@@ -123,24 +128,74 @@ interface ReadUsage {
  * zero, and can leave out the count of the candidates: then it is the rest of the total. If there is content and no
  * rest, the count is not known yet.
  */
-function usageOf(metadata: unknown, state: Pick<StreamState, "hasContent">): ReadUsage {
+function usageOf(
+  metadata: unknown,
+  { hasContent, hasImages = false, searches }: UsageState,
+): ReadUsage {
   const found = fieldsOf(metadata);
   const reasoningTokens = countOf(found["thoughtsTokenCount"] ?? 0);
   const prompt =
     countOf(found["promptTokenCount"]) + countOf(found["toolUsePromptTokenCount"] ?? 0);
   const rest = countOf(found["totalTokenCount"]) - prompt - reasoningTokens;
   const answered = found["candidatesTokenCount"] ?? (rest > 0 ? rest : undefined);
-  const usage = readChatUsage({
+  const tokens = readChatUsage({
     prompt_tokens: prompt,
     completion_tokens: countOf(answered ?? 0) + reasoningTokens,
-    prompt_tokens_details: { cached_tokens: found["cachedContentTokenCount"] },
+    prompt_tokens_details: {
+      cached_tokens: found["cachedContentTokenCount"],
+      ...modalities(found["promptTokensDetails"], found["toolUsePromptTokensDetails"]),
+      cached_tokens_details: modalities(found["cacheTokensDetails"]),
+    },
+    completion_tokens_details: answeredModalities(found, hasImages, answered),
   });
   const reported = { completion_tokens_details: { reasoning_tokens: reasoningTokens } };
   return {
-    usage,
-    isPartial: state.hasContent && answered === undefined,
-    reported: usage && reported,
+    usage: tokens && { ...tokens, ...searches },
+    isPartial: hasContent && answered === undefined,
+    reported: tokens && reported,
   };
+}
+
+/** An answer with pictures and without details has only tokens of pictures. */
+function answeredModalities(found: JsonFields, hasImages: boolean, answered: unknown): JsonFields {
+  const details = found["candidatesTokensDetails"] ?? found["responseTokensDetails"];
+  return hasImages && !Array.isArray(details) ? { image_tokens: answered } : modalities(details);
+}
+
+/** The tokens of audio and images in lists of https://ai.google.dev/api/generate-content#v1beta.ModalityTokenCount */
+function modalities(...lists: readonly unknown[]): JsonFields {
+  const counts = { AUDIO: 0, IMAGE: 0 };
+  for (const one of lists.flat()) {
+    const { modality, tokenCount } = fieldsOf(one);
+    if (modality !== "AUDIO" && modality !== "IMAGE") continue;
+    counts[modality] += countOf(tokenCount ?? 0) || 0;
+  }
+  return { audio_tokens: counts.AUDIO, image_tokens: counts.IMAGE };
+}
+
+/** Models before Gemini 3 bill each answer that was grounded, later ones each query. */
+const BILLED_BY_ANSWER = /^(?:models\/)?gemini-[12](?:\.|-)/;
+
+/**
+ * What Google's tools did for the candidates: https://ai.google.dev/gemini-api/docs/google-search and
+ * https://ai.google.dev/gemini-api/docs/maps-grounding
+ */
+function searchesOf(candidates: readonly unknown[], model: unknown): OtherCounts {
+  let webSearches = 0;
+  let mapSearches = 0;
+  for (const candidate of candidates) {
+    const grounding = fieldsOf(fieldsOf(candidate)["groundingMetadata"]);
+    const { webSearchQueries, imageSearchQueries, groundingChunks } = grounding;
+    const queries = [webSearchQueries, imageSearchQueries].filter(Array.isArray).flat().length;
+    const chunks: readonly unknown[] = Array.isArray(groundingChunks) ? groundingChunks : [];
+    const isOfMaps = chunks.some((chunk) => isJsonObject(fieldsOf(chunk)["maps"]));
+    const isOfWeb = chunks.some((chunk) => isJsonObject(fieldsOf(chunk)["web"]));
+    if (isOfMaps) mapSearches += 1;
+    const isAnswer = typeof model === "string" && BILLED_BY_ANSWER.test(model);
+    if (isOfWeb || (queries > 0 && !isOfMaps))
+      webSearches += isAnswer ? 1 : Math.max(queries, Number(isOfWeb));
+  }
+  return { webSearches, mapSearches };
 }
 
 /** NaN for anything but a count, so that a sum with it is no count either. */
@@ -173,6 +228,9 @@ export interface StreamState {
   readonly counts: Map<number, Counts>;
   /** A text, a call or an image has come. Such an answer always has completion tokens. */
   hasContent: boolean;
+  hasImages: boolean;
+  /** What Google's tools did. */
+  searches: OtherCounts;
   hasReasoning: boolean;
   hasFinished: boolean;
 }
@@ -215,6 +273,8 @@ function initialState(): StreamState {
     idPrefix: undefined,
     counts: new Map(),
     hasContent: false,
+    hasImages: false,
+    searches: {},
     hasReasoning: false,
     hasFinished: false,
   };
@@ -250,6 +310,7 @@ function readCandidate(
   state.hasContent ||= [delta.content, delta.tool_calls, delta.images].some(
     (it) => it !== undefined,
   );
+  state.hasImages ||= delta.images !== undefined;
   state.hasReasoning ||= delta.reasoning_content !== undefined;
   state.hasFinished ||= finishReason !== null;
   return { index, finishReason, delta };

@@ -27,6 +27,8 @@ const REMOVED_FIELDS = [
 ];
 const REMOVED_WITHOUT_STREAM_USAGE = [...REMOVED_FIELDS, "stream_options"];
 
+const TOOL_CALLS_FIELD = "max_tool_calls";
+
 /** The chat completions and responses interfaces of OpenAI and compatible providers. */
 export const openai: ProviderAdapter = {
   headers: (apiKey) => (apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
@@ -49,9 +51,11 @@ export const openai: ProviderAdapter = {
     takes: { hasManyServers: true, picturesInResults: false, toolNames: OPENAI_NAMES },
   },
   responses: {
-    encode({ object, model, outputTokensBound: bound, dropFields: remove }) {
+    encode({ object, model, outputTokensBound: bound, toolCallsMax: calls, dropFields: remove }) {
       const set: Record<string, string> = { model: JSON.stringify(model) };
       if (bound !== undefined) set["max_output_tokens"] = String(bound);
+      if (calls !== undefined && !remove.includes(TOOL_CALLS_FIELD))
+        set[TOOL_CALLS_FIELD] = String(calls);
       return { path: "/responses", body: spliceBytes(object, { set, remove }) };
     },
     usage: responsesUsage,

@@ -1,4 +1,4 @@
-import { countedItems, isProviderCall } from "../../contract/responses.ts";
+import { ItemCounter, isProviderCall, toolCountsOf } from "../../contract/responses.ts";
 import { servicesOf } from "../../contract/serviceTier.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -66,6 +66,7 @@ function logprobsField(logprobs: OutputDelta["logprobs"]): JsonFields {
  */
 function eventReader(): ReadChatEvent {
   const output = new ResponsesOutput();
+  const items = new ItemCounter();
   let created: JsonFields = {};
   let hasRole = false;
   const chunk = (finishReason: string | null, more: JsonFields = {}): JsonFields => {
@@ -88,13 +89,14 @@ function eventReader(): ReadChatEvent {
         throw failedOf(fields["response"]);
       case "response.created":
         created = createdOf(fields["response"]);
+        items.readTools(fieldsOf(fields["response"])["tools"]);
         break;
       case "response.completed":
       case "response.incomplete": {
         const { response } = fields;
         if (!isJsonObject(response)) throw new AnswerError("a response event has no response");
         const status = response["status"] ?? type.slice("response.".length);
-        const { finishReason, usage, publicUsage } = readEnd(response, output, status);
+        const { finishReason, usage, publicUsage } = readEnd(response, output, status, items);
         const last = chunk(finishReason, { usage: publicUsage });
         const services = servicesOf(response);
         return { kind: "chunk", chunk: last, usage, isLast: true, services };
@@ -107,9 +109,11 @@ function eventReader(): ReadChatEvent {
     const isWhole = type === "response.output_item.done";
     const encryptedLength = isWhole && typeof encrypted === "string" ? encrypted.length : 0;
     const ranTool = isWhole && isProviderCall(item);
-    const counts = isWhole ? countedItems([item]) : {};
+    if (isWhole) items.add(item);
+    else items.begin(item);
+    const { counts } = items;
     return output.hasDelta
-      ? { kind: "chunk", chunk: chunk(null), usage: undefined, encryptedLength }
+      ? { kind: "chunk", chunk: chunk(null), usage: undefined, encryptedLength, counts }
       : { kind: "nothing", encryptedLength, ranTool, counts };
   };
 }
@@ -156,7 +160,12 @@ function isCall(item: JsonFields): boolean {
 }
 
 /** Adds what the deltas did not bring, and reads how the response ended. Throws AnswerError if it did not finish. */
-function readEnd(response: JsonFields, collected: ResponsesOutput, status: unknown) {
+function readEnd(
+  response: JsonFields,
+  collected: ResponsesOutput,
+  status: unknown,
+  counted?: ItemCounter,
+) {
   const { output, usage: reported } = response;
   if (isJsonObject(response["error"])) throw reportedFailureOf(response);
   const items: readonly unknown[] = Array.isArray(output) ? output : [];
@@ -164,7 +173,7 @@ function readEnd(response: JsonFields, collected: ResponsesOutput, status: unkno
   const finishReason = finishReasonOf(response, status, collected.callsTools);
   const reasoningTokens = readReasoningTokens(reported);
   const details = { completion_tokens_details: { reasoning_tokens: reasoningTokens } };
-  const usage = readResponsesUsage(reported, countedItems(output));
+  const usage = readResponsesUsage(reported, toolCountsOf(response, counted));
   const publicUsage = reasoningTokens === undefined ? undefined : details;
   return { finishReason, usage, publicUsage };
 }

@@ -59,6 +59,7 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     stream_options: request.stream ? streamOptionsOf(body) : undefined,
     // The provider refuses fewer than 16 with an error to the caller.
     max_output_tokens: call.outputTokensBound,
+    max_tool_calls: call.toolCallsMax,
     reasoning: reasoningOf(body),
     text: textOf(body),
     tools: isGiven(body["tools"]) ? flatTools(body["tools"]) : undefined,

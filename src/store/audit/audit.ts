@@ -1,3 +1,4 @@
+import { columnFigures, rowFigures } from "../../contract/figures.ts";
 import type { Connection } from "../connection.ts";
 import { modelsFromJson } from "../tables/keys.ts";
 import { auditLedger } from "./auditLedger.ts";
@@ -194,6 +195,14 @@ const SUMS_OF_FIGURES = `SELECT day, key_id, figure, ${sumWithoutFailure("total"
       FROM request_figures f JOIN requests r ON r.id = f.request_id) figures
   GROUP BY day, account_id, key_id, model, provider, endpoint, figure`;
 
+/** The price of the column that counts a row of `request_figures` too; 0 if none does. */
+const PRICE_OF_WHOLE = `CASE figure ${rowFigures
+  .flatMap((figure) => {
+    const whole = columnFigures.find(({ name }) => "within" in figure && figure.within === name);
+    return whole ? [`WHEN '${figure.field}' THEN r.${whole.priceColumn}`] : [];
+  })
+  .join(" ")} ELSE 0 END`;
+
 /** Rules about one row, and its related rows in other tables. */
 export const auditChecks: readonly AuditCheck[] = [
   {
@@ -238,7 +247,7 @@ export const auditChecks: readonly AuditCheck[] = [
     isOfRequest: true,
     query: `SELECT 'request ' || public_id AS subject FROM requests r
       WHERE has_figures <> 0 AND figures_price IS DISTINCT FROM
-        (SELECT sum(${unbounded("quantity")} * price) FROM request_figures WHERE request_id = r.id)`,
+        (SELECT sum(${unbounded("quantity")} * (price - ${PRICE_OF_WHOLE})) FROM request_figures WHERE request_id = r.id)`,
   },
   {
     problem: "is no figure that its request can have",

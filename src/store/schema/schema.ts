@@ -318,7 +318,10 @@ export const requests = sqliteTable(
     charge: nanoSum("charge"),
     writeOff: nanoSum("write_off"),
     ...tokenColumnsOf(() => true),
-    /** Whether `request_figures` has rows of the request. Together they cost `figuresPrice`. */
+    /**
+     * Whether `request_figures` has rows of the request. `figuresPrice` is what they add to the price of the columns: a row
+     * that is part of a column counts there too, so it adds the difference of both prices.
+     */
     hasFigures: flagSum("has_figures"),
     figuresPrice: nano("figures_price"),
     estimated: flagSum("estimated"),

@@ -1,5 +1,6 @@
 import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
 import { rowFigures, type Price, type Usage } from "../../contract/figures.ts";
+import { surchargeOf } from "../../contract/figureParts.ts";
 import { priceColumns, requestColumns, type requests } from "../schema/schema.ts";
 
 /** One attempt at a provider. `outcome` is `ok`, an error status such as `status 503`, or a cause such as `timeout`. */
@@ -91,11 +92,12 @@ export function recordToWire(record: RequestRecord): WireRecord {
   const { attempts, firstKeyId, mayHaveRow, price } = record;
   const figures: RecordedFigure[] = [];
   let figuresPrice = 0n;
-  for (const { name, field, price: priced } of rowFigures) {
-    const quantity = record[name];
+  for (const figure of rowFigures) {
+    const quantity = record[figure.name];
     if (quantity === 0) continue;
-    figures.push({ figure: field, quantity, price: amountToWire(price[priced.name]) });
-    figuresPrice += BigInt(quantity) * price[priced.name];
+    const priced = price[figure.price.name];
+    figures.push({ figure: figure.field, quantity, price: amountToWire(priced) });
+    figuresPrice += BigInt(quantity) * surchargeOf(figure, price);
   }
   const hasFigures = figures.length > 0;
   const known = { ...record, attemptCount: attempts.length, hasFigures, figuresPrice };

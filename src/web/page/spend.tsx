@@ -186,7 +186,7 @@ function CopyRows({ rows }: { rows: readonly UsageRow[] }) {
       "cost_rub",
       "refunded_rub",
     ] as const
-  ).map((id) => ({ id, head: id, value: (row) => row[id] }));
+  ).map((id) => ({ id, head: id, value: (row) => row[id] ?? 0 }));
   const step: Column<UsageRow> = {
     id: "step",
     head: rows[0]?.hour === undefined ? "day" : "hour",

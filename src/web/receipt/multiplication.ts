@@ -29,13 +29,13 @@ export type PricedReceipt = Omit<Receipt, "attempts">;
 
 /** Writes out how the cost of a request came about. A figure without usage has no line. The input always has one. */
 export function multiplicationOf(receipt: PricedReceipt): Multiplication {
-  const usage = ofEachFigure(({ field }) => receipt[field]);
+  const usage = ofEachFigure(({ field }) => receipt[field] ?? 0);
   let sum = 0n;
   const lines: MultiplicationLine[] = [];
   for (const figure of figures) {
     const count = billedCount(usage, figure.name);
     if (count === 0 && figure.name !== "promptTokens") continue;
-    const price = receipt[figure.price.key];
+    const price = receipt[figure.price.key] ?? 0;
     const amount = BigInt(count) * BigInt(price) * figure.unit.nanoOfOne;
     sum += amount;
     lines.push({ figure, count, priceRub: priceOf(price), amountRub: formatRoubles(amount) });

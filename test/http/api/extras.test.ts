@@ -4,7 +4,7 @@ import { embeddingsAsk } from "../../support/gateway/embeddingsCalls.ts";
 import { embeddingModel } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { sendMessage } from "../../support/gateway/messagesCalls.ts";
-import { noPrice } from "../../support/gateway/noPrice.ts";
+import { noPrice, uncounted, unsold } from "../../support/gateway/noPrice.ts";
 import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
 import { usualMessage } from "../../support/provider/anthropicAnswers.ts";
@@ -59,6 +59,7 @@ const generous = openBefore(providers, configOf(allowed));
 type At = typeof strict;
 
 const image = { type: "image_generation" };
+const imageKeys = ["text", "input", "output"].map((one) => `rub_image_tool_${one}_per_1m`);
 const search = { type: "web_search_20250305", name: "web_search" };
 
 /** A call of each interface with an extra, and what the 400 names. */
@@ -66,27 +67,31 @@ const rows: readonly (readonly [
   name: string,
   send: (at: At, key: TestKey) => Promise<{ status: number; text: string }>,
   shown: string,
-  reason?: string,
+  reason: string,
 ])[] = [
   [
     "chat",
     (at, key) => call(at.gateway, key, { body: ask({ tools: [image] }) }),
     "tools of the type image_generation are",
+    uncounted("image_generation"),
   ],
   [
     "chat, native field",
     (at, key) => call(at.gateway, key, { body: ask({ modalities: ["text", "image"] }) }),
     "modalities is",
+    unsold("modalities", "rub_image_output_per_1m"),
   ],
   [
     "chat, a tier with the name of a member of every object",
     (at, key) => call(at.gateway, key, { body: ask({ service_tier: "constructor" }) }),
     "service_tier is",
+    noPrice,
   ],
   [
     "chat over responses",
     (at, key) => call(at.gateway, key, { body: ask({ model: "over-responses", tools: [image] }) }),
     "tools of the type image_generation are",
+    unsold("image_generation", ...imageKeys),
   ],
   [
     "chat over Gemini",
@@ -95,11 +100,13 @@ const rows: readonly (readonly [
       return call(at.gateway, key, { body: ask({ model: "gemini", generationConfig }) });
     },
     "generationConfig.responseModalities is",
+    unsold("generationConfig.responseModalities", "rub_image_output_per_1m"),
   ],
   [
     "native responses",
     (at, key) => respond(at.gateway, key, { tools: [image] }),
     "tools of the type image_generation are",
+    unsold("image_generation", ...imageKeys),
   ],
   [
     "native responses, in an item",
@@ -108,6 +115,7 @@ const rows: readonly (readonly [
         input: [{ type: "additional_tools", role: "developer", tools: [image] }],
       }),
     "tools of the type image_generation are",
+    unsold("image_generation", ...imageKeys),
   ],
   [
     "translated responses",
@@ -123,6 +131,7 @@ const rows: readonly (readonly [
         tools: [{ type: "code_execution_20250825", name: "code_execution" }],
       }),
     "tools: Input tag 'code_execution_20250825' is",
+    unsold("code_execution", "rub_code_session_per_1k"),
   ],
   [
     "messages, field",
@@ -138,6 +147,7 @@ const rows: readonly (readonly [
         body: embeddingsAsk({ enable_search: true }),
       }),
     "enable_search is",
+    noPrice,
   ],
 ];
 
@@ -157,7 +167,7 @@ const sentOf = ({ providers: { openai, claude, gemini } }: At): number =>
 
 describe("a request that may cost more than tokens", () => {
   test.each(rows)("%s: is a 400 that names it and the key, and nothing is sent", async (...row) => {
-    const [, send, shown, reason = noPrice] = row;
+    const [, send, shown, reason] = row;
     script(strict);
     const key = await strict.gateway.key();
     const { status, text } = await send(strict, key);

@@ -15,7 +15,10 @@ const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
   [/^\w+ is not supported, use \w+$/, "another server's name for such a limit or for `n`"],
   [/^(?:background|deferred) is not supported$/, "`background` or `deferred` other than false"],
   [/^cache_control beyond 5m is not supported$/, "a `cache_control` with a `ttl` over `5m`"],
-  [/: it may cost more than tokens, /, "a tool or a field that may cost more than tokens"],
+  [
+    /: it may cost more than tokens, |: the model has no rub_|: the provider does not count it /,
+    "a tool or a field that may cost more than tokens",
+  ],
   [
     /^(?:models|route|provider) is not supported$/,
     "fields and types of tools that the operator refuses",

@@ -1,4 +1,4 @@
-import { noPrice } from "../../support/gateway/noPrice.ts";
+import { noPrice, uncounted, unsold } from "../../support/gateway/noPrice.ts";
 import { ask } from "../../support/gateway/chatCalls.ts";
 
 const message = { role: "user", content: "hello" };
@@ -94,11 +94,20 @@ export const openFields: readonly FieldRow[] = [
   ...["models", "route", "provider"].map(
     (field) => [ask({ [field]: "x" }), `${field} is not supported`] as const,
   ),
-  ...["modalities", "audio", "plugins", "web_search_options", "speed"].map(
+  ...["plugins", "web_search_options", "speed"].map(
     (field) => [ask({ [field]: "x" }), `${field} is not supported: ${noPrice}`] as const,
   ),
+  [ask({ audio: "x" }), `audio is not supported: ${unsold("audio", "rub_audio_output_per_1m")}`],
+  [
+    ask({ modalities: "x" }),
+    `modalities is not supported: ${unsold("modalities", "rub_audio_output_per_1m", "rub_image_output_per_1m")}`,
+  ],
+  [
+    ask({ tools: [{ type: "image_generation" }] }),
+    `tools of the type image_generation are not supported: ${uncounted("image_generation")}`,
+  ],
   [ask({ tools: [{ type: "web_search" }] }), accepted],
-  ...["image_generation", "openrouter:web_search", "made_next_month"].map(
+  ...["openrouter:web_search", "made_next_month"].map(
     (type) =>
       [
         ask({ tools: [{ type }] }),

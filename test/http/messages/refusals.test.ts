@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { messagesErrorBody } from "../../../src/contract/messages/messagesAnswer.ts";
 import { invalidRequest } from "../../../src/contract/errors.ts";
-import { noPrice, unsoldTier } from "../../support/gateway/noPrice.ts";
+import { noPrice, unsold, unsoldTier } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { askMessage, sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { message, usualMessage } from "../../support/provider/anthropicAnswers.ts";
@@ -67,7 +67,7 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
   [{ system: long }, "cache_control beyond 5m is not supported"],
   [
     { tools: [{ type: "code_execution_20250825", name: "x" }] },
-    `tools: Input tag 'code_execution_20250825' is not supported: ${noPrice}`,
+    `tools: Input tag 'code_execution_20250825' is not supported: ${unsold("code_execution", "rub_code_session_per_1k")}`,
   ],
   [
     { tools: [{ type: "advisor_20260301", name: "advisor", model: "claude-opus-5" }] },

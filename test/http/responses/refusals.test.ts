@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { prices } from "../../support/gateway/gatewayConfig.ts";
-import { noPrice, unsoldTier } from "../../support/gateway/noPrice.ts";
+import { noPrice, unsold, unsoldTier } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { responds } from "../../support/provider/responsesAnswers.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
@@ -42,15 +42,25 @@ const refusals = [
   ["service_tier flex", { service_tier: "flex" }, unsoldTier("service_tier", "flex")],
   ["service_tier priority", { service_tier: "priority" }, unsoldTier("service_tier", "priority")],
   ["service_tier fast", { service_tier: "fast" }, unsoldTier("service_tier", "priority")],
-  ...["plugins", "web_search_options", "speed", "search_parameters", "modalities"].map(
+  ...["plugins", "web_search_options", "speed", "search_parameters"].map(
     (field) => [field, { [field]: "x" }, `${field} is not supported: ${noPrice}`] as const,
   ),
-  ...["code_interpreter", "shell", "made_next_month"].map(
+  [
+    "made_next_month",
+    { tools: [{ type: "made_next_month" }] },
+    `tools of the type made_next_month are not supported: ${noPrice}`,
+  ],
+  [
+    "modalities",
+    { modalities: "x" },
+    `modalities is not supported: ${unsold("modalities", "rub_audio_output_per_1m", "rub_image_output_per_1m")}`,
+  ],
+  ...["code_interpreter", "shell"].map(
     (type) =>
       [
         type,
         { tools: [{ type }] },
-        `tools of the type ${type} are not supported: ${noPrice}`,
+        `tools of the type ${type} are not supported: ${unsold(type, "rub_code_session_per_1k")}`,
       ] as const,
   ),
   ...["models", "route", "provider"].map(

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { noUsage } from "../../../src/contract/usage.ts";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import { AnswerError } from "../../../src/providers/provider.ts";
 import {
@@ -107,11 +108,9 @@ describe("usage", () => {
     return [usage, isUsageEarly] as readonly unknown[];
   };
   const figures = (promptTokens: number, cachedTokens: number, completionTokens: number) => ({
+    ...noUsage,
     promptTokens,
     cachedTokens,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    webSearches: 0,
     completionTokens,
   });
 

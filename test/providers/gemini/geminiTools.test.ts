@@ -55,10 +55,25 @@ describe("tools", () => {
     expect(encoded({ tools }).toolConfig).toBeUndefined();
   });
 
-  test("of Google, which have their own price, are refused", () => {
-    expect(() => encoded({ tools: [{ googleSearch: {} }] })).toThrow(UnsupportedRequestError);
-    expect(() => encoded({ tools: [{ type: "code_execution" }] })).toThrow(UnsupportedRequestError);
+  test.each<[object, object]>([
+    [{ googleSearch: {} }, { googleSearch: {} }],
+    [{ google_search: { timeRangeFilter: {} } }, { googleSearch: { timeRangeFilter: {} } }],
+    [{ type: "google_search" }, { googleSearch: {} }],
+    [{ google_maps: null }, { googleMaps: {} }],
+  ])("of Google that its answers count are sent: %j", (tool, sent) => {
+    expect(encoded({ tools: [tool] })).toMatchObject({ tools: [sent] });
+    const clock = { type: "function", function: { name: "clock" } };
+    expect(encoded({ tools: [clock, tool] })).toMatchObject({
+      tools: [sent, { functionDeclarations: [{ name: "clock" }] }],
+    });
   });
+
+  test.each([{ type: "code_execution" }, { googleSearch: {}, codeExecution: {} }])(
+    "of Google that its answers do not count are refused: %j",
+    (tool) => {
+      expect(() => encoded({ tools: [tool] })).toThrow(UnsupportedRequestError);
+    },
+  );
 });
 
 describe("tools that are allowed", () => {

@@ -1,5 +1,6 @@
 import { messageTokens, streamedMessageUsage } from "./messagesTokens.ts";
 import {
+  countOf,
   larger,
   largest,
   membersOf,
@@ -33,16 +34,27 @@ export function readAnswer(body: string): ReadAnswer {
     const { usage } = answer;
     const tokens = isMessage(answer)
       ? messageTokens(usage)
-      : withSearches(tokensOf(usage, formOf(answer)), answer["output"]);
+      : withSearches(tokensOf(usage, formOf(answer)), answer);
     return { outcome: outcomeOf(answer), tokens };
   } catch {
     return { outcome: "cut", tokens: undefined };
   }
 }
 
-/** Searches of a provider's response are items of its output, and not figures of its usage. */
-function withSearches(tokens: Tokens | undefined, output: unknown): Tokens | undefined {
+/**
+ * Searches of a provider's response are items of its output, unless OpenAI or xAI counts them. Those of OpenAI's older tool are
+ * no searches here.
+ */
+function withSearches(tokens: Tokens | undefined, response: Members): Tokens | undefined {
+  const { output, tools, tool_usage, usage } = response;
   if (tokens === undefined || !Array.isArray(output)) return tokens;
+  const ofXai = membersOf(usage)["server_side_tool_usage_details"];
+  if (ofXai !== undefined)
+    return { ...tokens, searches: countOf(membersOf(ofXai)["web_search_calls"]) ?? 0n };
+  const isOld = (tool: unknown) => membersOf(tool)["type"] === "web_search_preview";
+  if (Array.isArray(tools) && tools.some(isOld)) return { ...tokens, searches: 0n };
+  const counted = countOf(membersOf(membersOf(tool_usage)["web_search"])["num_requests"]) ?? 0n;
+  if (counted > 0n) return { ...tokens, searches: counted };
   const searches = output.map(membersOf).filter(({ type, action, status }) => {
     const kind = membersOf(action)["type"] ?? "search";
     return type === "web_search_call" && kind === "search" && status !== "failed";
@@ -127,8 +139,8 @@ function isText(value: unknown): boolean {
 function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
   const reports = events.map((event) =>
     event["response"] === undefined
-      ? { usage: event["usage"] ?? usageInChoice(event), form: "chat" as const, output: undefined }
-      : { ...membersOf(event["response"]), form: "responses" as const },
+      ? { usage: event["usage"] ?? usageInChoice(event), form: "chat" as const, response: {} }
+      : reportOf(membersOf(event["response"])),
   );
   const isReport = ({ usage }: (typeof reports)[number]): boolean =>
     usage !== undefined && usage !== null;
@@ -137,10 +149,14 @@ function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
   if (reports.findLastIndex(isReport) < events.findLastIndex((one) => choicesOf(one).length > 0))
     return "unclear";
   const possible = said.flatMap(
-    ({ usage, form, output }) => withSearches(tokensOf(usage, form), output) ?? [],
+    ({ usage, form, response }) => withSearches(tokensOf(usage, form), response) ?? [],
   );
   if (possible.length === 0) return undefined;
   return possible.length === said.length ? largest(possible) : "unclear";
+}
+
+function reportOf(response: Members) {
+  return { usage: response["usage"], form: "responses" as const, response };
 }
 
 /** Moonshot has it there. */

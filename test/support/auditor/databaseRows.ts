@@ -85,8 +85,12 @@ export interface RequestRow {
   readonly completion: bigint;
   readonly searches: bigint;
   readonly hasFigures: bigint;
-  /** What its searches cost; without any it has no meaning. */
+  /** What its searches and the rest add to the price of its tokens; without any it has no meaning. */
   readonly figuresPrice: bigint;
+  /** What the rest adds: a part of the tokens of prompt or answer adds the difference of both prices. */
+  readonly rest: bigint;
+  /** Cached tokens of audio. */
+  readonly cachedAudio: bigint;
   readonly estimated: bigint;
   readonly operatorCost: bigint | null;
   readonly cacheSaved: bigint | null;
@@ -197,12 +201,23 @@ function figureOf(column: string): string {
   return `coalesce((SELECT ${column} FROM request_figures WHERE request_id = requests.id AND figure = 'web_searches'), 0)`;
 }
 
+/** What all figures but searches add to the price of the tokens of a request. */
+const restPrice = `coalesce((SELECT CAST(sum(quantity * (price - CASE figure
+  WHEN 'audio_input_tokens' THEN price_input
+  WHEN 'image_input_tokens' THEN price_input
+  WHEN 'cached_audio_input_tokens' THEN price_cached_input
+  WHEN 'audio_output_tokens' THEN price_output
+  WHEN 'image_output_tokens' THEN price_output
+  ELSE 0 END)) AS bigint) FROM request_figures WHERE request_id = requests.id AND figure <> 'web_searches'), 0)`;
+
+const cachedAudio = `coalesce((SELECT quantity FROM request_figures WHERE request_id = requests.id AND figure = 'cached_audio_input_tokens'), 0)`;
+
 /** The same on both engines: one for each part of DatabaseRows. */
 const queries = [
   `SELECT id, name, balance, overdraft, reserved, ledger_seq AS seq FROM accounts`,
   `SELECT id, public_id AS "publicId", account_id AS account, spent, first_key_id AS first FROM keys`,
   `SELECT id, account_id AS account, seq, kind, amount, balance_after AS "balanceAfter", ref, refund_of AS "refundOf" FROM ledger ORDER BY id`,
-  `SELECT id, public_id AS "publicId", at, account_id AS account, key_id AS key, endpoint, model, provider, status, price_input AS "priceInput", price_cached_input AS "priceCached", price_cache_write AS "priceWritten", price_cache_write_1h AS "priceHour", price_output AS "priceOutput", ${figureOf("price")} AS "priceSearch", hold, charge, write_off AS "writeOff", prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, ${figureOf("quantity")} AS searches, has_figures AS "hasFigures", figures_price AS "figuresPrice", estimated, operator_cost AS "operatorCost", cache_saved AS "cacheSaved", operator_saved AS "operatorSaved", attempt_count AS "attemptCount", ledger_seq AS seq, balance_after AS "balanceAfter" FROM requests ORDER BY id`,
+  `SELECT id, public_id AS "publicId", at, account_id AS account, key_id AS key, endpoint, model, provider, status, price_input AS "priceInput", price_cached_input AS "priceCached", price_cache_write AS "priceWritten", price_cache_write_1h AS "priceHour", price_output AS "priceOutput", ${figureOf("price")} AS "priceSearch", hold, charge, write_off AS "writeOff", prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, ${figureOf("quantity")} AS searches, has_figures AS "hasFigures", figures_price AS "figuresPrice", ${restPrice} AS rest, ${cachedAudio} AS "cachedAudio", estimated, operator_cost AS "operatorCost", cache_saved AS "cacheSaved", operator_saved AS "operatorSaved", attempt_count AS "attemptCount", ledger_seq AS seq, balance_after AS "balanceAfter" FROM requests ORDER BY id`,
   `SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n`,
   `SELECT day, account_id AS account, key_id AS key, model, provider, endpoint, requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, coalesce((SELECT quantity FROM daily_figures f WHERE f.day = t.day AND f.account_id = t.account_id AND f.key_id = t.key_id AND f.model = t.model AND f.provider = t.provider AND f.endpoint = t.endpoint AND f.figure = 'web_searches'), 0) AS searches, charge, refunded, write_off AS "writeOff", operator_cost AS "operatorCost", cache_saved AS "cacheSaved", operator_saved AS "operatorSaved" FROM daily_totals t`,
   `SELECT seq FROM changes`,

@@ -1,7 +1,7 @@
 import { countOf, larger, membersOf, type Members, type Tokens } from "./tokens.ts";
 
 /** A count of searches from this on is impossible. */
-const SEARCHES_MAX = 1_000_000n;
+const SEARCHES_MAX = 100_000n;
 
 /**
  * The tokens of a `usage` of Anthropic's interface. Its input tokens leave out those of the cache. Undefined if a count is

@@ -49,7 +49,7 @@ function statusProblem({ status, charge, writeOff }: RequestRow): string | undef
 /** Charge and write-off are the price of the tokens, at the prices of its admission. */
 function amountProblem(request: RequestRow): string | undefined {
   const { charge, writeOff, hold, prompt, cached, written, completion } = request;
-  const price = priceOf(request, request);
+  const price = priceOf(request, request) + request.rest;
   const plain = prompt - cached - written;
   if ([charge, writeOff, hold, plain, cached, written, completion].some((one) => one < 0n))
     return "has something less than nothing";
@@ -58,12 +58,12 @@ function amountProblem(request: RequestRow): string | undefined {
     : `bills ${charge} and writes off ${writeOff}, and its tokens cost ${price}`;
 }
 
-/** What the cache saves is what its tokens cost less than input, by the prices of the request. */
+/** What the cache saves is what its tokens except audio cost less than input, by the prices of the request. */
 function savingProblem(request: RequestRow): string | undefined {
-  const { cacheSaved, cached, written, hour } = request;
+  const { cacheSaved, cached, cachedAudio, written, hour } = request;
   const { priceInput, priceCached, priceWritten, priceHour } = request;
   const saved =
-    cached * (priceInput - priceCached) -
+    (cached - cachedAudio) * (priceInput - priceCached) -
     (written - hour) * (priceWritten - priceInput) -
     hour * (priceHour - priceInput);
   return cacheSaved === null || cacheSaved === saved

@@ -6,7 +6,6 @@ import { amountRangeOf, boundWithin, type AmountRange } from "../../../src/billi
 import type { AccountEffect, GroupEffect } from "../../../src/store/store.ts";
 import { HoldsDatabase, type BatchFate } from "./holdsDatabase.ts";
 import { MoneyModel, same, type ModelDecision, type ModelDemand } from "./moneyModel.ts";
-import { noUsage } from "../../../src/contract/usage.ts";
 
 /** What a request asks for, in the words of memory and of the model. */
 interface Demand {
@@ -274,7 +273,7 @@ class HoldsHistory {
     const prices = { ...freePrice, output: price, webSearch: this.#scale };
     prices[inputPrices[(word >>> 17) % 4] ?? "input"] = this.#scale;
     const prompt = BigInt(promptTokens + webSearches) * this.#scale;
-    const limits = { ...noUsage, promptTokens, cacheWrite1hTokens: promptTokens, webSearches };
+    const limits = { promptTokens, asked: ["cacheWrite1hTokens"], most: { webSearches } } as const;
     return {
       id: `req_${this.#requests++}`,
       key,

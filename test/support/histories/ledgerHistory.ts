@@ -1,7 +1,7 @@
 import type { PriceList } from "../../../src/contract/priceList.ts";
 import { freePrice } from "../store/recordedRequest.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
-import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
+import { amountRangeOf, boundWithin, noExtras } from "../../../src/billing/cost.ts";
 import type { Hold } from "../../../src/billing/hold.ts";
 import { RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
 import { OpenMeters } from "../../../src/billing/openMeters.ts";
@@ -222,7 +222,10 @@ class LedgerHistory {
     const least = ((word >>> 2) % 8) + 1;
     const most = least + ((word >>> 5) % 16);
     const unit = BigInt((word >>> 9) % 3) * this.#scale;
-    const range = amountRangeOf(noUsage, { least, most }, 1, { ...freePrice, output: unit });
+    const range = amountRangeOf({ promptTokens: 0, ...noExtras }, { least, most }, 1, {
+      ...freePrice,
+      output: unit,
+    });
     const id = `req_${this.#name}_${this.#count++}`;
     const expected = this.#model.decide(key.name, { prompt: 0n, unit, least, most });
     const free = this.#freeAtMost(key.account);

@@ -85,8 +85,9 @@ const recordsSince: Readonly<Record<string, (engine: Engine) => readonly string[
   ],
   "0002_requests_of_account": () => [],
   "0003_figures": () => [],
-  "0005_cache_saved": () => [],
   "0004_pricing": () => ["UPDATE accounts SET plan = 'wholesale' WHERE name = 'bob'"],
+  "0005_cache_saved": () => [],
+  "0006_figure_parts": () => [],
 };
 
 /** Throws for a migration without a fixture. */

@@ -3,6 +3,8 @@ import * as fc from "fast-check";
 import { costOf } from "../../../src/billing/cost.ts";
 import { receiptForm } from "../../../src/contract/account/receipt.ts";
 import type { Receipt } from "../../../src/contract/account/receipt.ts";
+import { ofEachFigure, ofEachPrice } from "../../../src/contract/figures.ts";
+import { capParts } from "../../../src/contract/figureParts.ts";
 import { formatRoubles, parseRoubles } from "../../../src/lib/money.ts";
 import { multiplicationOf } from "../../../src/web/receipt/multiplication.ts";
 
@@ -72,6 +74,29 @@ const cases: readonly Case[] = [
     ],
   },
   {
+    what: "audio, which has a price of its own within the prompt and the answer",
+    fields: {
+      prompt_tokens: 1000,
+      cached_tokens: 300,
+      audio_input_tokens: 200,
+      rub_audio_input_per_1m: 75_000,
+      cached_audio_input_tokens: 100,
+      rub_cached_audio_input_per_1m: 7500,
+      completion_tokens: 7,
+      audio_output_tokens: 5,
+      rub_audio_output_per_1m: 800_000,
+      cost_rub: "0.03315",
+    },
+    lines: [
+      ["input", 500, "25", "0.0125"],
+      ["cachedInput", 200, "2.5", "0.0005"],
+      ["output", 2, "200", "0.0004"],
+      ["audioInput", 200, "75", "0.015"],
+      ["cachedAudioInput", 100, "7.5", "0.00075"],
+      ["audioOutput", 5, "800", "0.004"],
+    ],
+  },
+  {
     what: "a prompt that was cached as a whole",
     fields: { prompt_tokens: 10, cached_tokens: 10, cost_rub: "0.000025" },
     lines: [
@@ -116,32 +141,19 @@ describe("the multiplication of a receipt", () => {
   }
 
   test("adds up to what the gateway charges, for any usage and prices", () => {
-    const count = fc.integer({ min: 0, max: 100_000_000 });
-    const price = fc.bigInt({ min: 0n, max: 1_000_000_000n });
-    const usage = fc.record({
-      plain: count,
-      cachedTokens: count,
-      write: count,
-      cacheWrite1hTokens: count,
-      completionTokens: count,
-      webSearches: fc.integer({ min: 0, max: 1000 }),
-    });
-    const prices = fc.record({
-      input: price,
-      output: price,
-      cachedInput: price,
-      cacheWrite: price,
-      cacheWrite1h: price,
-      search: fc.bigInt({ min: 0n, max: 1_000_000n }),
-    });
+    const counts = fc.record(
+      ofEachFigure(({ unit }) =>
+        fc.integer({ min: 0, max: unit.things === "tokens" ? 100_000_000 : 1000 }),
+      ),
+    );
+    const prices = fc.record(
+      ofEachPrice(({ unit }) =>
+        fc.bigInt({ min: 0n, max: 1_000_000n }).map((of) => of * unit.nanoOfOne),
+      ),
+    );
     fc.assert(
-      fc.property(usage, prices, ({ plain, write, ...counts }, { search, ...rest }) => {
-        const used = {
-          ...counts,
-          cacheWriteTokens: write + counts.cacheWrite1hTokens,
-          promptTokens: plain + counts.cachedTokens + write + counts.cacheWrite1hTokens,
-        };
-        const price = { ...rest, webSearch: search * 1000n };
+      fc.property(counts, prices, (most, price) => {
+        const used = capParts(most);
         const charge = costOf(used, price);
         const form = receiptForm({
           ...used,

@@ -37,6 +37,7 @@ export const knownSchema: KnownSchema = {
     { migrations: ["0003_figures"], oldest: 6 },
     { migrations: ["0004_pricing"], oldest: 6 },
     { migrations: ["0005_cache_saved"], oldest: 6 },
+    { migrations: ["0006_figure_parts"], oldest: 6 },
   ],
   statements: (migration) => migrationStatements("postgres", migration),
 };
