@@ -27,10 +27,8 @@ import { geminiEvent, saying } from "../../support/provider/geminiAnswers.ts";
 import { created, delta, ended, terminal } from "../../support/provider/responsesAnswers.ts";
 import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
+import { BOUGHT, RATE, SOLD, dollarSections, roubles, scaled } from "./vendorMoney.ts";
 import { vendorRows, type Prices, type Served, type VendorRow } from "./vendorRows.ts";
-
-const RATE = "92.4517";
-const MARGIN_PERCENT = "12.5";
 
 const routeOf: Readonly<Record<Served, Section & { readonly provider: ProviderId }>> = {
   chat: { provider: "openai" },
@@ -48,10 +46,7 @@ const at = openBefore(["openai", "claude", "gemini"], ({ openai, claude, gemini 
     gemini: { base_url: gemini, kind: "gemini" },
   },
   models: vendorRows.map(modelOf),
-  sections: {
-    currency: { usd: Number(RATE) },
-    pricing: { margin_percent: Number(MARGIN_PERCENT) },
-  },
+  sections: dollarSections,
 }));
 
 const isEmbedding = ({ served }: VendorRow): boolean =>
@@ -102,23 +97,6 @@ type Dollars = { readonly [Key in Name]?: string };
 function dollarsOf(written: string): Dollars {
   return Object.fromEntries(written.split(", ").map((one) => one.split(" "))) as Dollars;
 }
-
-/** A decimal text as a whole number of the last of so many places. */
-function scaled(text: string, places: number): bigint {
-  const [whole = "", fraction = ""] = text.split(".");
-  if (fraction.length > places) throw new Error(`${text} has more than ${places} places`);
-  return BigInt(whole + fraction.padEnd(places, "0"));
-}
-
-/** Thousandths of a rouble, rounded up once. `percent`: of the dollars. */
-function roubles(dollars: string, percent: bigint): bigint {
-  const exact = scaled(dollars, 6) * scaled(RATE, 4) * percent;
-  const unit = 10n ** (6n + 4n + 3n - 3n);
-  return (exact + unit - 1n) / unit;
-}
-/** Tenths of a percent. */
-const SOLD = 1000n + scaled(MARGIN_PERCENT, 1);
-const BOUGHT = 1000n;
 
 type Amounts = Readonly<Record<Name, bigint>>;
 
