@@ -46,6 +46,11 @@ export const responsesRows: readonly [fields: Fields, message: string | undefine
   [{ service_tier: "auto" }, undefined],
   [{ service_tier: "default" }, undefined],
   [{ service_tier: "scale" }, `service_tier is not supported: ${noPrice}`],
+  [
+    { prompt_cache_options: { ttl: "12h" } },
+    `prompt_cache_options.ttl is not supported: ${noPrice}`,
+  ],
+  [{ prompt_cache_options: { mode: "explicit", ttl: "30m" } }, undefined],
   [{ service_tier: "flex" }, undefined],
   [{ cache_control: { ttl: "5m" } }, undefined],
   [{ cache_control: { ttl: "1h" } }, "cache_control beyond 5m is not supported"],

@@ -88,6 +88,10 @@ export const openFields: readonly FieldRow[] = [
   [ask({ deferred: true }), "deferred is not supported"],
   [ask({ deferred: "true" }), "deferred is not supported"],
   [ask({ service_tier: "scale" }), `service_tier is not supported: ${noPrice}`],
+  [
+    ask({ prompt_cache_options: { ttl: "12h" } }),
+    `prompt_cache_options.ttl is not supported: ${noPrice}`,
+  ],
   [ask({ service_tier: "default" }), accepted],
   [ask({ cache_control: { ttl: "5m" } }), accepted],
   [ask({ cache_control: { ttl: "1h" } }), "cache_control beyond 5m is not supported"],

@@ -92,7 +92,9 @@ const rows: readonly ToolRow[] = [
     route: "responses",
     perMillion: {
       ...gpt,
-      ...{ image_tool_text: "5", image_tool_input: "8", image_tool_output: "30" },
+      image_tool_text: "5",
+      image_tool_input: "8",
+      image_tool_output: "30",
     },
     asked: { tools: [{ type: "image_generation" }] },
     answer: {
@@ -161,8 +163,11 @@ const rows: readonly ToolRow[] = [
     model: "gemini-2.5-flash",
     route: "gemini",
     perMillion: {
-      ...{ input: "0.3", cached_input: "0.03", output: "2.5" },
-      ...{ audio_input: "1", cached_audio_input: "0.1" },
+      input: "0.3",
+      cached_input: "0.03",
+      output: "2.5",
+      audio_input: "1",
+      cached_audio_input: "0.1",
     },
     asked: {},
     answer: {
