@@ -21,8 +21,8 @@ export function Models({ holding }: { holding: Holding }) {
   const search = useSignal("");
   const models = holding.models();
   const wanted = search.value.trim().toLowerCase();
-  const rows = models.data.value?.filter(({ id, owned_by }) =>
-    `${id} ${owned_by}`.toLowerCase().includes(wanted),
+  const rows = models.data.value?.filter(({ id, owned_by, aliases = [] }) =>
+    [id, owned_by, ...aliases].join(" ").toLowerCase().includes(wanted),
   );
   const failure = models.failure.value;
   return (

@@ -7,8 +7,9 @@ import { sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
 import { message, messageUsage } from "../../support/provider/anthropicAnswers.ts";
-import { answered } from "../../support/provider/chatAnswers.ts";
-import { json, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
+import { answered, doneEvent, helloEvent, usageEvent } from "../../support/provider/chatAnswers.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
+import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 
 const twice: Table = { rub_input_per_1m: 50_000, rub_output_per_1m: 400_000 };
 const half: Table = { rub_input_per_1m: 12_500, rub_output_per_1m: 100_000 };
@@ -133,6 +134,20 @@ test.each<[string, Send, ProviderAnswer, string | undefined]>([
   const record = await at.gateway.store.requests.find(id);
   expect(record?.price.input).toBe(service === undefined ? 25_000n : 50_000n);
   expect(record?.pricing?.service_tier as string | undefined).toBe(service);
+});
+
+test.each([
+  ["JSON", false],
+  ["a stream", true],
+])("a translated response names the tier of its answer, in %s", async (_, isStream) => {
+  const tier = { service_tier: "priority" };
+  at.providers.openai.answer = isStream
+    ? stream(helloEvent, chatEvent({}, "stop", tier), usageEvent, doneEvent)
+    : answered(tier);
+  const reply = await responses({ model: "gpt", stream: isStream })(await at.gateway.key());
+  expect(reply.status).toBe(200);
+  const named = [...reply.text.matchAll(/"service_tier":"(\w+)"/g)].map(([, name]) => name);
+  expect(named.at(-1)).toBe("priority");
 });
 
 test.each<[string, Send, string]>([

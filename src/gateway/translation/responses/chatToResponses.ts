@@ -3,7 +3,7 @@ import type { ChatChunk, UnbilledCompletion } from "../../../contract/chat/chatA
 import type { FinishReason } from "../../../contract/chat/finishReason.ts";
 import type { StreamFailure } from "../../../contract/errors.ts";
 import { totalTokens, type Usage } from "../../../contract/usage.ts";
-import { fieldsOf, type JsonFields } from "../../../lib/json.ts";
+import { fieldsOf, isGiven, type JsonFields } from "../../../lib/json.ts";
 import { answerText } from "../../../providers/provider.ts";
 import type { AnswerIdentity } from "../../decoding/publicAnswer.ts";
 import { responsesFailure } from "../../decoding/responsesDecoder.ts";
@@ -27,6 +27,8 @@ export class ResponsesForm implements AnswerForm {
   readonly #settings: ResponsesSettings;
   readonly #output: ResponsesOutput;
   #sequence = 0;
+  /** That of the answer, as far as it names one. */
+  #serviceTier: unknown;
   /** The events since the last call. */
   #events = "";
 
@@ -45,7 +47,9 @@ export class ResponsesForm implements AnswerForm {
     });
   }
 
-  completion({ choices }: UnbilledCompletion, billed: Usage, reported: unknown): string {
+  completion(completion: UnbilledCompletion, billed: Usage, reported: unknown): string {
+    const { choices } = completion;
+    this.#serviceTier = completion["service_tier"];
     const choice = choices.find(({ index }) => index === 0) ?? choices[0];
     this.#output.add(choice?.message ?? {}, choice?.["logprobs"]);
     const response = this.#finalResponse(choice?.finish_reason, billed, reported);
@@ -53,7 +57,9 @@ export class ResponsesForm implements AnswerForm {
     return answerText(response);
   }
 
-  chunk({ choices }: ChatChunk): string {
+  chunk(chunk: ChatChunk): string {
+    const { choices } = chunk;
+    this.#serviceTier = chunk["service_tier"] ?? this.#serviceTier;
     if (choices.length === 0) return "";
     this.#begin();
     for (const { index, delta, logprobs } of choices) {
@@ -65,6 +71,7 @@ export class ResponsesForm implements AnswerForm {
 
   ending(held: readonly ChatChunk[], billed: Usage, reported: unknown): string {
     this.#begin();
+    for (const chunk of held) this.#serviceTier = chunk["service_tier"] ?? this.#serviceTier;
     let finishReason: FinishReason | null | undefined;
     for (const { index, delta, logprobs, finish_reason: reason } of held.flatMap(
       ({ choices }) => choices,
@@ -97,6 +104,7 @@ export class ResponsesForm implements AnswerForm {
       incomplete_details: reason === undefined ? null : { reason },
       output,
       usage: usageOf(billed, reported),
+      ...(isGiven(this.#serviceTier) && { service_tier: this.#serviceTier }),
     });
   }
 
