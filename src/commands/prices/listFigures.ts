@@ -38,8 +38,17 @@ export const listFigures: { readonly [Name in PriceName]?: ListedFigure } = {
     // A table of prices by how much of the pages the model reads.
     litellm: ["search_context_cost_per_query"],
     genai: "web_searches_kcount",
-    isSold: (route) => isAnthropic(route) || route.responses,
+    isSold: (route) => route.kind !== "openai" || route.responses,
   },
+  audioInput: { litellm: ["input_cost_per_audio_token"], genai: "input_audio_mtok" },
+  cachedAudioInput: {
+    litellm: ["cache_read_input_audio_token_cost"],
+    genai: "cache_audio_read_mtok",
+  },
+  imageInput: { litellm: ["input_cost_per_image_token"], genai: "input_image_mtok" },
+  audioOutput: { litellm: ["output_cost_per_audio_token"], genai: "output_audio_mtok" },
+  imageOutput: { litellm: ["output_cost_per_image_token"], genai: "output_image_mtok" },
+  codeSession: { litellm: ["code_interpreter_cost_per_session"] },
 };
 
 /** The list without the figures that the gateway does not sell over the route, and the names of these. */

@@ -84,9 +84,6 @@ describe("prices are exact and rounded up to thousandths of a rouble", () => {
 });
 
 describe("a model that the list describes in more detail than the config can", () => {
-  const searches =
-    "The list has a price of web searches, and the gateway does not sell them over this route.";
-
   test.each<readonly [kind: string, name: string, keys: object, notes: readonly string[]]>([
     [
       "gemini",
@@ -95,6 +92,7 @@ describe("a model that the list describes in more detail than the config can", (
         id: "gemini-2.5-pro",
         rub_input_per_1m: 115_625,
         rub_output_per_1m: 925_000,
+        rub_web_search_per_1k: 3_237_500,
         tiers: [
           {
             above_prompt_tokens: 200_000,
@@ -104,7 +102,7 @@ describe("a model that the list describes in more detail than the config can", (
         ],
         list_name: "gemini/gemini-2.5-pro",
       },
-      [searches],
+      [],
     ],
     [
       "openai",
@@ -136,10 +134,12 @@ describe("a model that the list describes in more detail than the config can", (
     [
       "openai",
       "gpt-4o-audio-preview",
-      { rub_input_per_1m: 231_250 },
-      [
-        "Not in these prices, because the config cannot express it: input_cost_per_audio_token, output_cost_per_audio_token.",
-      ],
+      {
+        rub_input_per_1m: 231_250,
+        rub_audio_input_per_1m: 3_700_000,
+        rub_audio_output_per_1m: 7_400_000,
+      },
+      [],
     ],
     ["openai", "gpt-5-pro", { routes: [{ api: "responses", responses: true }] }, []],
     [
@@ -258,12 +258,12 @@ describe("a model that the list describes in more detail than the config can", (
   });
 
   test("has comments in the tables", async () => {
-    const { stdout } = await run("gemini", "gemini/*");
+    const { stdout } = await run("openai", "dashscope/*");
     expect(tables(stdout)).toStartWith(`[[models]]
-# In the list: gemini/gemini-2.5-pro
-# ${searches}
-id = "gemini-2.5-pro"
-rub_input_per_1m = 115625
+# In the list: dashscope/qwen-plus
+# Reasoning costs more than other output. Its price is used for all output.
+id = "qwen-plus"
+rub_input_per_1m = 37000
 `);
   });
 

@@ -448,7 +448,7 @@ test("an embedding model, audio and a multiplier of the list", async () => {
   const found = await folder.document(await listWith());
   expect(found.status).toBe(0);
   expect(await folder.prices()).toStartWith(
-    '[[prices]]\nmodel = "text-embedding-3-small"\nusd_input_per_1m = 0.02\n\n[[prices]]\nmodel = "gpt-4o-audio-preview"\n',
+    '[[prices]]\nmodel = "text-embedding-3-small"\nusd_input_per_1m = 0.02\n\n[[prices]]\nmodel = "gpt-4o-audio-preview"\nusd_input_per_1m = 2.5\nusd_output_per_1m = 10\nusd_audio_input_per_1m = 40\nusd_audio_output_per_1m = 80\n',
   );
   expect(rowOf(found, "claude-opus-4-6")?.notes).toEqual([
     "Not in these prices, because the config cannot express it: provider_specific_entry.",
