@@ -159,7 +159,7 @@ describeStores("the usage by hour", (opened) => {
   test("is exact where a double is not", async () => {
     const alice = await opened.fund("alice", 4n * 10n ** 18n);
     const price = 10_000_000_000_000_001n;
-    const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
+    const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, cacheSaved: 0n };
     const prices = { ...endedPrice, output: price };
     const request = { price: prices, hold: 100n * price, charge: 40n * price, ...tokens };
     for (const id of ["req_1", "req_2", "req_3"]) await opened.record(ended(id, alice, request));
