@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { ConsoleState } from "../../src/contract/operator/consoleState.ts";
 import { PostgresPool } from "../../src/store/postgres/pool.ts";
 import { PostgresQueries } from "../../src/store/postgres/queries.ts";
+import { knownSchema, versionOf } from "../../src/store/postgres/schema/migrations.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { binaryPath } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
@@ -13,6 +14,8 @@ import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import { startPostgres, type PostgresServer } from "../support/servers/postgres.ts";
 import { untilAsync } from "../support/until.ts";
+
+const SCHEMA = versionOf(knownSchema);
 
 const goneUrl = "postgres://postgres@127.0.0.1:1/books";
 
@@ -126,7 +129,7 @@ describePostgres("with a hot standby for reports,", () => {
         await caughtUp();
         return await folder(primary.url("older"), standby.url("older"));
       },
-      "it has schema 6 of 7: upgrade the database (a start of the gateway does it), and wait until the standby has it",
+      `it has schema ${SCHEMA - 1} of ${SCHEMA}: upgrade the database (a start of the gateway does it), and wait until the standby has it`,
     ],
     ["cannot be reached", () => folder(primary.url("books"), goneUrl), "Failed to connect"],
   ])("a report fails where the standby %s", async (_, open, problem) => {
@@ -162,7 +165,7 @@ describePostgres("with a hot standby for reports,", () => {
     expect(await checkOf(cli)).toEqual({
       name: "standby",
       ok: true,
-      message: `${readerUrl} (schema 7 of 7): it is not behind`,
+      message: `${readerUrl} (schema ${SCHEMA} of ${SCHEMA}): it is not behind`,
     });
     expect(await checkOf(await folder(primary.url("books"), primary.url("books")))).toMatchObject({
       ok: false,

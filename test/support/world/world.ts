@@ -56,6 +56,8 @@ export class World {
   /** By `performance.now()`: at this time all clients leave. */
   endMs = Infinity;
   readonly #providers: readonly WorldProvider[];
+  /** What a hold takes for a token of an answer of the model `small`. */
+  readonly #outputPrice: bigint;
   #metricsUrl = "";
 
   /** `prepare` makes what else there is, such as keys. Nothing of the world is left behind where it fails. */
@@ -66,7 +68,7 @@ export class World {
     let world: World | undefined;
     try {
       const gateway = await startGatewayProcess(withMetrics(config), parts);
-      world = new World({ ...parts, gateway });
+      world = new World({ ...parts, gateway, outputPrice: highestOutputPrice(config) });
       return { ...(await prepare(world)), world };
     } catch (error) {
       if (world) await world.close().catch(() => undefined);
@@ -78,11 +80,13 @@ export class World {
   private constructor(
     parts: Omit<WorldParts, "config"> & {
       readonly gateway: GatewayProcess;
+      readonly outputPrice: bigint;
     },
   ) {
     this.seed = parts.seed;
     this.problems = parts.problems ?? [];
     this.gateway = parts.gateway;
+    this.#outputPrice = parts.outputPrice;
     this.#providers = parts.providers;
   }
 
@@ -137,7 +141,7 @@ export class World {
   async expectAllFree(key: string): Promise<void> {
     const { body } = await call(this.gateway, { key }, { path: "/v1/account" });
     const available = parseRoubles((body as { available_rub: string }).available_rub) ?? 0n;
-    const bound = Number((available - promptHoldMax) / BigInt(prices.output));
+    const bound = Number((available - promptHoldMax) / this.#outputPrice);
     const { status, text } = await chat(this.gateway, { key }, { max_tokens: bound });
     if (status !== 200) this.problems.push(`not all of the money is free: ${status} ${text}`);
   }
@@ -158,6 +162,15 @@ export class World {
       for (const provider of this.#providers) await provider.stop();
     }
   }
+}
+
+/** That of the highest tier of the model `small`: no bound keeps a short prompt out of it. */
+function highestOutputPrice({ models }: GatewayConfig): bigint {
+  const tiers = models.find(({ id }) => id === "small")?.settings?.["tiers"];
+  const outputs = (Array.isArray(tiers) ? tiers : []).map((tier: object) =>
+    "rub_output_per_1m" in tier ? Number(tier.rub_output_per_1m) : 0,
+  );
+  return BigInt(Math.max(prices.output, ...outputs));
 }
 
 function withMetrics(config: GatewayConfig): GatewayConfig {
