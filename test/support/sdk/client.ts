@@ -39,7 +39,7 @@ export interface SdkClient {
   readonly name: string;
   readonly endpoint: "chat" | "responses" | "messages";
   /** A field of the request that the gateway refuses. */
-  readonly refusedField: "service_tier" | "inference_geo";
+  readonly refusedField: "service_tier priority" | "inference_geo";
   /** What it calls an answer that was bounded. */
   readonly boundedFinish: string;
   ask(call: Call): Promise<SdkResult>;

@@ -20,7 +20,7 @@ function client(name: string, endpoint: SdkClient["endpoint"], boundedFinish: st
   return {
     name,
     endpoint,
-    refusedField: "service_tier",
+    refusedField: "service_tier priority",
     boundedFinish,
     ask: async (call) => toldBy(await model(call).invoke([hello], optionsOf(call))),
     stream: async (call, heard) =>

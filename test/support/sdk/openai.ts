@@ -26,7 +26,7 @@ export const openaiClients: readonly SdkClient[] = [
   {
     name: "the openai client, chat",
     endpoint: "chat",
-    refusedField: "service_tier",
+    refusedField: "service_tier priority",
     boundedFinish: "length",
     ask: async (call) => toldByChat(await chat(call, "in JSON")),
     stream: async (call, heard) => toldByChat(await chat(call, "as a stream", {}, heard)),
@@ -49,7 +49,7 @@ export const openaiClients: readonly SdkClient[] = [
   {
     name: "the openai client, responses",
     endpoint: "responses",
-    refusedField: "service_tier",
+    refusedField: "service_tier priority",
     boundedFinish: "incomplete",
     ask: async (call) => toldByResponse(await respond(call, "in JSON")),
     stream: async (call, heard) => toldByResponse(await respond(call, "as a stream", {}, heard)),

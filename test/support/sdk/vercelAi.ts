@@ -69,7 +69,7 @@ function client(
   return {
     name,
     endpoint,
-    refusedField: endpoint === "messages" ? "inference_geo" : "service_tier",
+    refusedField: endpoint === "messages" ? "inference_geo" : "service_tier priority",
     boundedFinish: "length",
     async ask(call) {
       return toldBy(await generateText(settingsOf(call)));
