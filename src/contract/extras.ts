@@ -293,11 +293,6 @@ export const extraFields: readonly ExtraField[] = [
     bills: "tokens of another price",
     isFree: isOneOf("auto", "default", "standard_only", "flex", "priority", "fast", "batch"),
   },
-  {
-    name: "prompt_cache_options.ttl",
-    bills: "longer writes to the cache (OpenAI)",
-    isFree: isOneOf("30m"),
-  },
   { name: "serviceTier", bills: "tokens of another price (Gemini)", isFree: isOneOf("standard") },
 ];
 
@@ -542,12 +537,19 @@ function tokenToolOf(tool: JsonFields): TokenTool | undefined {
   return TOKEN_TOOLS.find(({ types, isFree }) => types.test(type) && isFree?.(tool) !== false);
 }
 
+/** Keys of Google's own tools. A gateway in front of Google's models reads them beside a function too. */
+const GOOGLES_KEY = /^google|search|code_?execution|url_?context/i;
+
 /**
  * The type of a tool. Without one it is a function if it has a name or a schema, as in Anthropic's interface, else its
- * first key names it, as in Google's.
+ * first key names it, as in Google's. A function with a tool of Google is that tool.
  */
 function typeOf(tool: JsonFields): string {
   const type = ownValue(tool, "type");
+  if (type === undefined || type === "function") {
+    const own = Object.keys(tool).find((key) => GOOGLES_KEY.test(key));
+    if (own !== undefined) return own;
+  }
   if (typeof type === "string") return wholeString(type);
   if (type !== undefined) return "";
   const isFunction =

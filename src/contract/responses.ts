@@ -202,19 +202,26 @@ export class ItemCounter {
     if (areOld) this.#searches = "webSearchPreviews";
   }
 
-  /** An item has begun. A picture counts from then on: its previews may be all that the client wants. */
+  /**
+   * An item has begun. A picture counts from then on: its previews may be all that the client wants. So does a container,
+   * which then exists.
+   */
   begin(item: unknown): void {
-    if (fieldsOf(item)["type"] === PICTURE_CALL) this.add(item);
+    const fields = fieldsOf(item);
+    if (fields["type"] === PICTURE_CALL || typeof containerOf(fields) === "string") this.add(item);
   }
 
   /** A complete item. */
   add(item: unknown): void {
-    const { type, status, name, container_id, environment } = fieldsOf(item);
-    if (status === "failed") return;
+    const fields = fieldsOf(item);
+    const { type, status, name } = fields;
+    const container = containerOf(fields);
+    // Code that fails has its container too.
+    if (status === "failed" && typeof container !== "string") return;
     if (isSearch(item)) this.#count({ [this.#searches]: 1 });
     else if (type === "file_search_call") this.#count({ fileSearches: 1 });
-    else if (type === "code_interpreter_call") this.#addContainer(container_id);
-    else if (type === "shell_call") this.#addContainer(fieldsOf(environment)["container_id"]);
+    else if (type === "code_interpreter_call" || type === "shell_call")
+      this.#addContainer(container);
     else if (type === PICTURE_CALL) this.#addPicture(fieldsOf(item));
     else if (type === "custom_tool_call" && X_SEARCH.test(String(name))) this.#count(X_CALL);
   }
@@ -248,8 +255,16 @@ export class ItemCounter {
   }
 }
 
+/** The container that a call runs in, if its provider names it. */
+function containerOf({ type, container_id, environment }: JsonFields): unknown {
+  if (type === "code_interpreter_call") return container_id;
+  return type === "shell_call" ? fieldsOf(environment)["container_id"] : undefined;
+}
+
 /** The type of a call of the image tool. */
-export const PICTURE_CALL = "image_generation_call";
+const PICTURE_CALL = "image_generation_call";
+/** What is in each item that counts from its beginning. */
+export const COUNTED_FROM_BEGINNING = [PICTURE_CALL, "container_id"] as const;
 const OLD_SEARCH = /^web_search_preview/;
 
 /** The names that xAI gives the calls of its tool `x_search`: https://docs.x.ai/developers/tools/tool-usage-details */

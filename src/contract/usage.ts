@@ -136,16 +136,20 @@ export function readResponsesUsage(value: unknown, counts: OtherCounts = {}): Us
  * cache. The tokens written to the cache are the sum of both lifetimes:
  * https://platform.claude.com/docs/en/build-with-claude/prompt-caching. Web searches and runs of code are counted apart from
  * tokens: https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool. `runsCodeFree`: the provider bills no
- * runs of code for this request.
+ * runs of code for this request. `runsSeen`: those that the answer shows, because most reports do not count them.
  */
-export function readMessagesUsage(value: unknown, runsCodeFree = false): Usage | undefined {
+export function readMessagesUsage(
+  value: unknown,
+  runsCodeFree = false,
+  runsSeen = 0,
+): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const usage = readIteration(value);
   const billed = usage && largerUsage(usage, iterationsUsage(value["iterations"]));
   const { web_search_requests: searches, code_execution_requests: runs } = fieldsOf(
     value["server_tool_use"],
   );
-  const codeSessions = runsCodeFree ? 0 : (tokens(runs) ?? 0);
+  const codeSessions = runsCodeFree ? 0 : Math.max(tokens(runs) ?? 0, runsSeen);
   return billed && { ...billed, webSearches: tokens(searches) ?? 0, codeSessions };
 }
 

@@ -1,4 +1,4 @@
-import { largerCounts } from "../contract/figures.ts";
+import { largerCounts, type OtherCounts } from "../contract/figures.ts";
 import {
   canCount,
   estimateGeneratedTokens,
@@ -56,7 +56,7 @@ export function billedUsage(
     if (isUsageFinal) return { tokens: usage, estimated: false };
   }
   const completionTokens = completionEstimate ?? textTokensOf(answer);
-  if (!isUsable) return estimatedUsage(scope, completionTokens);
+  if (!isUsable) return estimatedUsage(scope, completionTokens, answer.counts);
   const counted = usageText && estimateGeneratedTokens(usageText) + (hidden?.tokensAtUsage ?? 0);
   return earlyUsage(scope, { usage, text: usageText, estimate: counted }, completionTokens);
 }
@@ -128,11 +128,15 @@ function promptTokensOf({ checked }: AdmittedScope): number {
   return checked.promptEstimate + checked.attachmentTokens;
 }
 
-/** The estimate of the prompt and the given completion tokens, up to the hold. */
-export function estimatedUsage(scope: AdmittedScope, completionTokens: number): BilledUsage {
+/** The estimate of the prompt, the given completion tokens and what the provider's tools used, up to the hold. */
+export function estimatedUsage(
+  scope: AdmittedScope,
+  completionTokens: number,
+  counts: OtherCounts = {},
+): BilledUsage {
   const { tokenLimits } = scope.admitted;
   const tokens = estimateUsage(promptTokensOf(scope), completionTokens, tokenLimits);
-  return { tokens, estimated: true };
+  return { tokens: withinTokenLimits({ ...tokens, ...counts }, tokenLimits), estimated: true };
 }
 
 /**

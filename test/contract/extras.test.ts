@@ -215,11 +215,24 @@ const extraTools: readonly (readonly [
     ["rub_web_search_per_1k"],
     "webSearches",
   ],
+  ...[
+    { googleSearch: {}, name: "f" },
+    { name: "f", input_schema: {}, googleSearch: {} },
+    { type: "function", function: { name: "f" }, googleSearch: {} },
+  ].map(
+    (tool) =>
+      [tool, "googleSearch", "google_search", ["rub_web_search_per_1k"], "webSearches"] as const,
+  ),
+  [{ type: "function", name: "f", codeExecution: {} }, "codeExecution", "codeExecution", []],
   [{ googleMaps: {} }, "googleMaps", "google_maps", ["rub_map_search_per_1k"], "mapSearches"],
 ];
 
 const nameOf = (type: string) =>
-  ({ code_execution_20250825: "code_execution", googleMaps: "google_maps" })[type] ?? type;
+  ({
+    code_execution_20250825: "code_execution",
+    googleMaps: "google_maps",
+    googleSearch: "google_search",
+  })[type] ?? type;
 
 describe("a tool that may cost more is a 400 unless it is sold or allowed", () => {
   test.each(extraTools)("%j", async (tool, type, allowed, keys, ...sold) => {

@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import { Roubles, tokens } from "../answerFields.ts";
 import type { ApiError, ErrorStatus, ErrorType } from "../errors.ts";
 import { oneOf } from "../requestFields.ts";
+import { fieldsOf } from "../../lib/json.ts";
 
 const MessagesUsage = Type.Object({
   input_tokens: tokens("Tokens of the prompt, without those read from or written to a cache."),
@@ -115,4 +116,17 @@ const streamTypes: Readonly<Record<ErrorType, MessagesErrorType>> = {
 /** The event that ends a stream that failed. */
 export function messagesFailure(body: MessagesError): string {
   return `event: error\ndata: ${JSON.stringify(body)}\n\n`;
+}
+
+const CODE_RESULT = /code_execution_tool_result$/;
+
+/** Whether a block of an answer is the result of code that the provider ran. */
+export function isCodeRun(block: unknown): boolean {
+  const { type } = fieldsOf(block);
+  return typeof type === "string" && CODE_RESULT.test(type);
+}
+
+/** The runs of code that the content of an answer shows. */
+export function codeRunsOf(content: unknown): number {
+  return Array.isArray(content) ? content.filter(isCodeRun).length : 0;
 }

@@ -1,5 +1,6 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
+import { isCodeRun } from "../../contract/messages/messagesAnswer.ts";
 import { servicesOf } from "../../contract/serviceTier.ts";
 import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
@@ -21,7 +22,6 @@ import { EncryptedReasoning } from "./generatedContent.ts";
 
 /** Results of tools that the provider runs, such as `web_search_tool_result`. */
 const SERVER_RESULT = /_tool_result$/;
-const CODE_RESULT = /code_execution_tool_result$/;
 /** Blocks whose content comes with their deltas. All others are content as soon as they start. */
 const EMPTY_AT_START: ReadonlySet<unknown> = new Set(["text", "thinking", "redacted_thinking"]);
 
@@ -193,7 +193,7 @@ export class MessagesDecoder implements AnswerDecoder {
     if (typeof type === "string" && SERVER_RESULT.test(type)) this.providerCalls += 1;
     if (type === "web_search_tool_result" && Array.isArray(block["content"]))
       this.#addToolUse(1, 0);
-    else if (CODE_RESULT.test(String(type))) this.#addToolUse(0, 1);
+    else if (isCodeRun(block)) this.#addToolUse(0, 1);
     if (typeof data === "string") this.#reasoning.addEncrypted(data.length);
     if (typeof name === "string") this.#countText(Buffer.byteLength(name));
     this.#addText(text);

@@ -1,11 +1,11 @@
 import type { OtherCounts } from "../../contract/figures.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
 import {
+  COUNTED_FROM_BEGINNING,
   finishReasonsOf,
   isProviderCall,
   ItemCounter,
   measureItem,
-  PICTURE_CALL,
   providerCallsOf,
   toolCountsOf,
 } from "../../contract/responses.ts";
@@ -134,7 +134,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     // Throws for an excessive event, before it is relayed or counts as content.
     if (type !== undefined) this.#readNamed(type, fields);
     // Most items that begin need no reading.
-    if (type === "response.output_item.added" && mayBePicture(event.raw))
+    if (type === "response.output_item.added" && mayCount(event.raw))
       this.#items.begin(fields()["item"]);
     this.hasContent ||= isContent(type, fields);
     this.#buffer.send(event.raw, this.hasContent);
@@ -223,8 +223,9 @@ function failureIn(type: string | undefined, fields: EventFields): AnswerError |
   return type === undefined ? reportedFailureIn(fields()) : undefined;
 }
 
-function mayBePicture(raw: Uint8Array): boolean {
-  return Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength).includes(PICTURE_CALL);
+function mayCount(raw: Uint8Array): boolean {
+  const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength);
+  return COUNTED_FROM_BEGINNING.some((text) => bytes.includes(text));
 }
 
 function isContent(type: string | undefined, fields: EventFields): boolean {

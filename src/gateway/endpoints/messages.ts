@@ -4,7 +4,11 @@ import type { ApiError } from "../../contract/errors.ts";
 import { invalidRequest, type StreamFailure } from "../../contract/errors.ts";
 import { servicesOf } from "../../contract/serviceTier.ts";
 import { askedWithCache, longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesAnswer.ts";
+import {
+  codeRunsOf,
+  messagesErrorBody,
+  messagesFailure,
+} from "../../contract/messages/messagesAnswer.ts";
 import {
   checkMessagesRequest,
   type MessagesRequest,
@@ -146,7 +150,11 @@ class NativeMessages implements ProviderCall {
   read(scope: AdmittedScope, answer: Uint8Array): ReadAnswer {
     const message = parseMessage(decodeAnswer(answer));
     const read = {
-      usage: readMessagesUsage(message["usage"], this.#request.runsCodeFree),
+      usage: readMessagesUsage(
+        message["usage"],
+        this.#request.runsCodeFree,
+        codeRunsOf(message["content"]),
+      ),
       isUsageFinal: true,
       get textBytes() {
         return messageBlocksBytes(message["content"]);

@@ -215,8 +215,10 @@ class NativeResponses implements ProviderCall {
   read(scope: AdmittedScope, received: Uint8Array): ReadAnswer {
     const response = parseResponse(decodeAnswer(received));
     const isFailed = response["status"] === "failed";
+    const counts = toolCountsOf(response);
     const read = {
-      usage: readResponsesUsage(response["usage"], toolCountsOf(response)),
+      usage: readResponsesUsage(response["usage"], counts),
+      counts,
       isUsageFinal: true,
       providerCalls: providerCallsOf(response["output"]),
       textBytes: outputBytes(response["output"]),

@@ -162,6 +162,16 @@ const rows: readonly Row[] = [
     cost: 2n * ofOne(3_000_000),
   },
   {
+    what: "a container whose code failed",
+    tool: { type: "code_interpreter", container: { type: "auto" } },
+    keys: ["rub_code_session_per_1k"],
+    answer: {
+      output: [item("code_interpreter_call", { container_id: "cntr_1", status: "failed" })],
+    },
+    counts: { codeSessions: 1 },
+    cost: ofOne(3_000_000),
+  },
+  {
     what: "calls of code at xAI",
     tool: { type: "code_interpreter" },
     keys: ["rub_code_session_per_1k"],
@@ -344,6 +354,16 @@ describe.each([
       { imageToolOutputTokens: 6540, images: 1 },
     ],
     [
+      "pays a container that has begun, once",
+      [
+        begun(item("code_interpreter_call", { container_id: "c", status: "in_progress" })),
+        begun(item("code_interpreter_call", { container_id: "c", status: "in_progress" })),
+      ],
+      [{ type: "code_interpreter" }],
+      ofOne(3_000_000),
+      { codeSessions: 1 },
+    ],
+    [
       "pays what ran until then",
       [
         done(item("file_search_call")),
@@ -383,6 +403,21 @@ describe.each([
     const { promptTokens = 0, completionTokens = 0, charge } = record ?? {};
     const tokens = BigInt(promptTokens) * 25_000n + BigInt(completionTokens) * 200_000n;
     expect(charge).toBe(tokens + cost);
+  });
+});
+
+describe.each([
+  ["in JSON", {}],
+  ["as a stream", { stream: true }],
+])("a response without usage, %s", (_, form) => {
+  test("is charged for what its tools used", async () => {
+    answers({ output: [item("code_interpreter_call", { container_id: "c" })], usage: null });
+    const of = await key();
+    const tools = [{ type: "code_interpreter" }];
+    expect((await respond(at.gateway, of, { model: "native", tools, ...form })).status).toBe(200);
+    const [record] = await at.gateway.records(of, 1);
+    expect(record).toMatchObject({ status: "done", estimated: true, codeSessions: 1 });
+    expect(record?.charge).toBeGreaterThan(ofOne(3_000_000));
   });
 });
 
@@ -435,6 +470,23 @@ describe("runs of code of Anthropic", () => {
       ...form,
     });
     expect(status).toBe(200);
+    const charge = ofMessage + 2n * ofOne(3_000_000);
+    expect(await at.gateway.records(of, 1)).toMatchObject([{ charge, codeSessions: 2 }]);
+  });
+
+  test("are charged where the provider shows them and does not count them", async () => {
+    const result = {
+      type: "bash_code_execution_tool_result",
+      tool_use_id: "srvtoolu_1",
+      content: {},
+    };
+    const { content } = message() as { content: object[] };
+    const answer = message({ usage: messageUsage, content: [result, result, ...content] });
+    at.providers.claude.answer = (peer, request) => json(answer)(peer, request);
+    const of = await key();
+    expect((await sendMessage(at.gateway, of, { model: "claude", tools: [code] })).status).toBe(
+      200,
+    );
     const charge = ofMessage + 2n * ofOne(3_000_000);
     expect(await at.gateway.records(of, 1)).toMatchObject([{ charge, codeSessions: 2 }]);
   });
