@@ -165,6 +165,7 @@ describe("the auditor reports damage of the database:", () => {
       "UPDATE requests SET cached_tokens = 101 WHERE public_id = 'req_done'",
       [
         "req_done has something less than nothing",
+        "req_done says that its cache saved 205, and it saved 2298",
         expect.stringContaining("have 30 cached, not 121"),
       ],
     ],
