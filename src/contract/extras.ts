@@ -293,6 +293,11 @@ export const extraFields: readonly ExtraField[] = [
     bills: "tokens of another price",
     isFree: isOneOf("auto", "default", "standard_only", "flex", "priority", "fast", "batch"),
   },
+  {
+    name: "prompt_cache_options.ttl",
+    bills: "longer writes to the cache (OpenAI)",
+    isFree: isOneOf("30m"),
+  },
   { name: "serviceTier", bills: "tokens of another price (Gemini)", isFree: isOneOf("standard") },
 ];
 
