@@ -92,11 +92,11 @@ function attachmentTokensOf(part: unknown): number {
 }
 
 /** Data or an address of audio or video. A provider may look into the data itself, so the type of the part decides nothing. */
-const AUDIO_DATA = /^data:audio\//i;
-const VIDEO_DATA = /^data:video\//i;
+const AUDIO_DATA = /^\s*data:\s*(?:audio\/|application\/ogg\b)/i;
+const VIDEO_DATA = /^\s*data:\s*video\//i;
 const AUDIO_ADDRESS = /\.(?:mp3|wav|aac|flac|ogg|oga|opus|m4a|aiff?|wma)(?:[?#]|$)/i;
 const VIDEO_ADDRESS =
-  /\.(?:mp4|mov|mpe?g|avi|webm|wmv|3gpp?|flv|mkv)(?:[?#]|$)|^https?:\/\/(?:[\w-]+\.)*(?:youtube\.com|youtu\.be)\//i;
+  /\.(?:mp4|mov|mpe?g|avi|webm|wmv|3gpp?|flv|mkv)(?:[?#]|$)|^https?:\/\/(?:[\w-]+\.)*(?:youtube\.com|youtu\.be)(?::\d+)?\//i;
 const AUDIO_KIND = /audio/i;
 const VIDEO_KIND = /video/i;
 /** Longer than an address. */

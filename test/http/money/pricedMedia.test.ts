@@ -44,6 +44,9 @@ const spoken: readonly (readonly [name: string, body: object])[] = [
   ["a part", saidBy(audio)],
   ["an address", saidBy({ type: "audio_url", audio_url: { url: "https://example.com/a" } })],
   ["a file", saidBy({ type: "file", file: { file_data: `data:audio/mpeg;base64,${base64}` } })],
+  ...[`data: audio/mpeg;base64,${base64}`, `data:application/ogg;base64,${base64}`].map(
+    (url) => [url.slice(0, 22), saidBy({ type: "image_url", image_url: { url } })] as const,
+  ),
   [
     "a picture that is audio",
     saidBy({ type: "image_url", image_url: { url: `DATA:Audio/wav;base64,${base64}` } }),
