@@ -11,6 +11,7 @@ import {
 } from "../contract/figures.ts";
 import {
   serviceTiers,
+  withHighest,
   type PriceList,
   type PriceTiers,
   type PricingNote,
@@ -291,7 +292,7 @@ export function noted(
     const isEmptyNote = Object.keys(whole).length === 0;
     return { fromPromptTokens, price, note: isEmptyNote ? null : JSON.stringify(whole) };
   });
-  return all as unknown as PriceTiers;
+  return withHighest(all);
 }
 
 /** A fallback comes before the prices that fall back to it. */

@@ -8,6 +8,8 @@ export type ServiceTier = (typeof serviceTiers)[number];
 export interface PriceTier {
   readonly fromPromptTokens: number;
   readonly price: Price;
+  /** For each figure the highest price of this tier and of those before it. */
+  readonly highest: Price;
   /** What the record of a request says of the price besides the amounts: a `PricingNote` in JSON; null: nothing. */
   readonly note: string | null;
 }
@@ -27,6 +29,16 @@ export interface SoldPrices extends PriceList {
   readonly sells: Readonly<Record<ExtraName, boolean>>;
   /** What the vendor asks, from prices in dollars without the margin: the cost of routes that name none. */
   readonly vendor: PriceList | undefined;
+}
+
+/** The tiers with the highest prices so far. They are ascending, and there is at least one. */
+export function withHighest(tiers: readonly Omit<PriceTier, "highest">[]): PriceTiers {
+  let highest: Price | undefined;
+  const all = tiers.map((tier): PriceTier => {
+    highest = highest ? higherPrice(highest, tier.price) : tier.price;
+    return { ...tier, highest };
+  });
+  return all as unknown as PriceTiers;
 }
 
 /** Prices from a moment on, in milliseconds since 1970. */
@@ -65,7 +77,10 @@ export function tierOf(
   service: ServiceTier | undefined,
   promptTokens: number,
 ): PriceTier {
-  const tiers = (service && services[service]) ?? standard;
+  return tierAt((service && services[service]) ?? standard, promptTokens);
+}
+
+function tierAt(tiers: PriceTiers, promptTokens: number): PriceTier {
   let found = tiers[0];
   for (const tier of tiers) {
     if (tier.fromPromptTokens > promptTokens) break;
@@ -80,11 +95,11 @@ export function highestPrice(
   asked: readonly ServiceTier[],
   promptTokensMax: number,
 ): Price {
-  let highest = standard[0].price;
-  if (standard.length === 1 && asked.length === 0) return highest;
-  const possible = asked.flatMap((service) => services[service] ?? []);
-  for (const { fromPromptTokens, price } of [...standard, ...possible])
-    if (fromPromptTokens <= promptTokensMax) highest = higherPrice(highest, price);
+  let { highest } = tierAt(standard, promptTokensMax);
+  for (const service of asked) {
+    const tiers = services[service];
+    if (tiers) highest = higherPrice(highest, tierAt(tiers, promptTokensMax).highest);
+  }
   return highest;
 }
 

@@ -1,4 +1,4 @@
-import type { PriceList } from "../../../src/contract/priceList.ts";
+import { withHighest, type PriceList } from "../../../src/contract/priceList.ts";
 import { freePrice } from "../store/recordedRequest.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin, noExtras } from "../../../src/billing/cost.ts";
@@ -258,7 +258,7 @@ class LedgerHistory {
     const longPrice = { ...freePrice, output: LONG_FACTOR * this.#scale };
     const longTier = { fromPromptTokens: LONG_PROMPT, price: longPrice, note: LONG_NOTE };
     const prices: PriceList = {
-      standard: [{ fromPromptTokens: 0, price, note: null }, longTier],
+      standard: withHighest([{ fromPromptTokens: 0, price, note: null }, longTier]),
       services: {},
     };
     const owner = { accountId, keyId, firstKeyId: keyId };

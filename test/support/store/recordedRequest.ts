@@ -1,5 +1,5 @@
 import { ofEachPrice, type Price } from "../../../src/contract/figures.ts";
-import type { PriceList } from "../../../src/contract/priceList.ts";
+import { withHighest, type PriceList } from "../../../src/contract/priceList.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { RequestRecord, Writer } from "../../../src/store/store.ts";
 
@@ -13,7 +13,7 @@ export function priceOf(prices: Partial<Price>): Price {
 
 /** A list with one price. */
 export function onePrice(price: Price): PriceList {
-  return { standard: [{ fromPromptTokens: 0, price, note: null }], services: {} };
+  return { standard: withHighest([{ fromPromptTokens: 0, price, note: null }]), services: {} };
 }
 
 /** A request that has ended, as the gateway records it. */
