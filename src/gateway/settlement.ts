@@ -49,8 +49,8 @@ export async function settleRequest(
 }
 
 /**
- * The part of an outcome that names the provider, and the model with the prices that are charged. `services`: those that the
- * answer names. An answer that names no service tier has the one that the request asked for.
+ * The part of an outcome that names the provider, the model with the prices that are charged, and the service tier.
+ * `services`: those that the answer names.
  */
 export function servedBy(
   scope: AdmittedScope,
